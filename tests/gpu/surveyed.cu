@@ -185,6 +185,18 @@ __device__ int launches;
 extern "C" __global__ void deterministic_counts_its_launches(float* sums, const float*, int) {
   if (thread() == 0) sums[0] = static_cast<float>(++launches);
 }
+// Variables at any address, several of them in one unit of 16 bytes.
+__device__ unsigned char few[3];
+__device__ short pairs[11];
+__device__ int table[21];
+extern "C" __global__ void deterministic_odd_variables(float* sums, const float*, int) {
+  const int i = thread();
+  if (i < 3) few[i] = static_cast<unsigned char>(few[i] + i + 1);
+  if (i < 11) pairs[i] = static_cast<short>(pairs[i] + 3 * i + 1);
+  if (i < 21) table[i] += i + 5;
+  __syncthreads();
+  if (i < 21) sums[i] = static_cast<float>(table[i] + pairs[i % 11] + few[i % 3]);
+}
 extern "C" __global__ void deterministic_by_table(float** rows, const float* x, int n) {
   if (thread() < n) rows[thread() % 4][thread() / 4] += x[thread()];
 }
@@ -312,6 +324,7 @@ int main(int argc, char** argv) {
     LAUNCH(deterministic_histogram);
     LAUNCH(deterministic_in_place_twice);
     LAUNCH(deterministic_counts_its_launches);
+    LAUNCH(deterministic_odd_variables);
     LAUNCH(deterministic_by_table);
     LAUNCH(may_vary_no_two_meet);
     LAUNCH(may_vary_last_block_in_order);

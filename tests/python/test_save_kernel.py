@@ -1,4 +1,4 @@
-"""recorder/device/scan.ptx, run by ptx_machine.py: words that point out of the memory that has them."""
+"""recorder/device/save.ptx, run by ptx_machine.py: copies, and words that point out of the memory that has them."""
 
 import struct
 
@@ -6,37 +6,53 @@ import pytest
 from conftest import SOURCE
 from ptx_machine import Kernel, Memory
 
-KERNEL = Kernel((SOURCE / "recorder/device/scan.ptx").read_text(), threads=256)
+KERNEL = Kernel((SOURCE / "recorder/device/save.ptx").read_text(), threads=256)
 FOUND, MOST = 0x10000, 4095
+COPIES = 0x2000_0000
 LEAST, END = 0x7000_0000_0000, 0x7000_8000_0000
 
 
-def found_in(pieces, blocks):
-    """`pieces`: lists of words, by address."""
-    memory = Memory()
-    for address, words in pieces.items():
-        memory.allocate(address, struct.pack(f"<{len(words)}Q", *words))
-    memory.allocate(FOUND, bytes(8 * (1 + MOST)))
-    table = b"".join(struct.pack("<QQ", address, 8 * len(words)) for address, words in pieces.items()).ljust(512, b"\0")
-    numbers = {"least": LEAST, "range": END - LEAST, "found": FOUND}
-    KERNEL.launch(memory, blocks, {"pieces": table, **{name: struct.pack("<Q", number) for name, number in numbers.items()}},
+def found_in(pieces, blocks, known=0):
+    """`pieces`: bytes, by address. How many words were found, and those that are told; the copies are checked."""
+    memory, table = Memory(), b""
+    for number, (address, data) in enumerate(pieces.items()):
+        memory.allocate(address, data)
+        memory.allocate(COPIES + (number << 20), bytes(len(data)))
+        table += struct.pack("<QQQ", address, COPIES + (number << 20), len(data))
+    memory.allocate(FOUND, struct.pack("<Q", known) + bytes(8 * MOST))
+    numbers = {"least": LEAST, "range": END - LEAST, "found": FOUND, "known": known}
+    KERNEL.launch(memory, blocks, {"pieces": table.ljust(768, b"\0"), **{name: struct.pack("<Q", number) for name, number in numbers.items()}},
                   rows=len(pieces))
+    for number, data in enumerate(pieces.values()):
+        assert memory.pieces[COPIES + (number << 20)] == data
     count, *words = struct.unpack(f"<{1 + MOST}Q", memory.pieces[FOUND])
-    return count, sorted(words[:count])[-MOST:]
+    return count - known, sorted(words[: count - known])[-MOST:]
+
+
+def packed(words):
+    return struct.pack(f"<{len(words)}Q", *words)
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_words_that_point_elsewhere_are_found(rng, blocks):
     own, other = LEAST + 0x1000, LEAST + 0x100000
-    words = [int(one) for one in rng.integers(0, 1 << 40, 1500)]
-    pointers = [LEAST, END - 1, LEAST + 0x12345, other + 8 * 700]
-    for place, pointer in zip((0, 1499, 257, 1023), pointers):
+    words = [int(one) for one in rng.integers(0, 1 << 40, 1501)]
+    pointers = [LEAST, END - 1, LEAST + 0x12345, other + 8 * 700, LEAST + 0x777]
+    for place, pointer in zip((0, 1499, 257, 1023, 1500), pointers):
         words[place] = pointer
-    words[3], words[4], words[5] = own, own + 8 * 1500 - 1, other  # into the pieces themselves
-    words[6], words[7] = LEAST - 1, END
-    assert found_in({own: words, other: [other + 8, own] * 350}, blocks) == (4, sorted(pointers))
+    words[3], words[4], words[5] = own, own + 8 * 1501 - 1, other  # into the pieces themselves
+    words[6], words[7], words[8] = LEAST - 1, END, 0
+    assert found_in({own: packed(words), other: packed([other + 8, own] * 350)}, blocks, known=70) == (5, sorted(pointers))
+
+
+@pytest.mark.parametrize("size", [*range(1, 18), 4096, 4100, 12287])
+def test_any_number_of_bytes_is_copied(rng, size):
+    data = bytes(rng.integers(0, 256, size, dtype="uint8"))
+    end = packed([LEAST + 5]) if size % 16 >= 8 else b""  # the last whole word
+    data = data[: size // 8 * 8 - len(end)] + end + data[size // 8 * 8:]
+    assert found_in({LEAST + 0x1000: data}, 2) == (len(end) // 8, [LEAST + 5] * (len(end) // 8))
 
 
 def test_more_than_there_is_room_for_are_counted():
-    count, words = found_in({LEAST: [END - 8] * 5000}, 2)
+    count, words = found_in({LEAST: packed([END - 8] * 5000)}, 2)
     assert count == 5000 and words == [END - 8] * MOST

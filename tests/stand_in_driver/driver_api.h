@@ -150,7 +150,7 @@ CUresult cuMemFree_v2(CUdeviceptr pointer);
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags);
 CUresult cuMemFreeHost(void* pointer);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer);
-CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr pointer);
+CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values, CUdeviceptr pointer);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes);
 CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes);
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);

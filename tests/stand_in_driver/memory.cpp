@@ -137,19 +137,40 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p
   return CUDA_SUCCESS;
 }
 
-CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr pointer) {
+CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values, CUdeviceptr pointer) {
   if (const CUresult error = enter()) return error;
-  constexpr int kMemoryType = 2, kHostPointer = 4, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
+  // CU_POINTER_ATTRIBUTE_*
+  constexpr int kMemoryType = 2, kHostPointer = 4, kOrdinal = 9, kStart = 11, kSize = 12, kAccess = 16;
   const std::lock_guard lock(memory().mutex);
   const auto found = find(pointer);
-  if (!value || found == memory().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
-  if (attribute == kHostPointer && found->second.host) {
-    *static_cast<void**>(value) = pointer_of(pointer);
-    return CUDA_SUCCESS;
+  const bool is_known = found != memory().allocations.end();
+  const bool is_host = is_known && found->second.host;
+  const unsigned type = is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto set = [&]<class T>(T value) { *static_cast<T*>(values[i]) = is_known ? value : T{}; };
+    switch (attributes[i]) {
+      case kMemoryType:
+        set(type);
+        break;
+      case kHostPointer:
+        set(is_host ? pointer_of(pointer) : nullptr);
+        break;
+      case kOrdinal:
+        set(0);
+        break;
+      case kStart:
+        set(is_known ? found->first : CUdeviceptr{});
+        break;
+      case kSize:
+        set(is_known ? found->second.bytes : size_t{});
+        break;
+      case kAccess:
+        set(3u);
+        break;
+      default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
   }
-  if (attribute != kMemoryType && attribute != kDeviceOrdinal) return CUDA_ERROR_NOT_SUPPORTED;
-  const unsigned type = found->second.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  *static_cast<unsigned*>(value) = attribute == kMemoryType ? type : 0;
   return CUDA_SUCCESS;
 }
 

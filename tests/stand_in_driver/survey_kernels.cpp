@@ -104,23 +104,30 @@ CUresult read_host(const std::byte* bytes) {
 
 CUresult spin(const std::byte*) { return CUDA_SUCCESS; }
 
-// The recorder's search for pointers, by its description.
-CUresult scan(const std::byte* bytes) {
+// The recorder's copies, and its search for pointers, by its description.
+CUresult save(const std::byte* bytes) {
   struct Piece {
-    uint64_t address, bytes;
+    uint64_t address, copy, bytes;
   } pieces[32];
   std::memcpy(pieces, bytes, sizeof pieces);
   Arguments arguments(bytes + sizeof pieces);
   const auto least = arguments.next<uint64_t>(), range = arguments.next<uint64_t>();
   auto* const found = arguments.next<uint64_t*>();
-  if (!reachable(found, 4096)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  const auto known = arguments.next<uint64_t>();
+  constexpr uint64_t kUnit = 16, kMost = 4095;
+  if (!reachable(found, 1 + kMost)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (const Piece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    for (const uint64_t address : {piece.address, piece.copy}) {
+      if (!allocated(address, piece.bytes) || address % kUnit != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
     const auto* const words = reinterpret_cast<const uint64_t*>(piece.address);
-    if (piece.bytes > 0 && !reachable(words, static_cast<int>(piece.bytes / 8))) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::memcpy(reinterpret_cast<void*>(piece.copy), words, piece.bytes);
     for (uint64_t i = 0; i < piece.bytes / 8; ++i) {
       const uint64_t word = words[i];
       const bool is_known = std::ranges::any_of(pieces, [&](auto& one) { return word - one.address < one.bytes; });
-      if (word - least < range && !is_known && ++found[0] < 4096) found[found[0]] = word;
+      if (word - least >= range || is_known) continue;
+      if (const uint64_t number = ++found[0] - known; number <= kMost) found[number] = word;
     }
   }
   return CUDA_SUCCESS;
@@ -181,7 +188,8 @@ const KernelCode* as_written(const KernelCode* kernel, const char* code, size_t 
 }
 
 CUdeviceptr counter() {
-  static const CUdeviceptr memory = allocate_variable(16);
+  constexpr CUdeviceptr kOdd = 4;  // variables lie anywhere
+  static const CUdeviceptr memory = allocate_variable(32) + kOdd;
   return memory;
 }
 
@@ -202,7 +210,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_count_on_host", {{0, 8}}, count_on_host},
       {"survey_read_host", {{0, 8}, {8, 8}}, read_host},
       {"msda_record_spin", {{0, 8}, {8, 4}, {16, 8}}, spin},
-      {"msda_record_scan", {{0, 512}, {512, 8}, {520, 8}, {528, 8}}, scan},
+      {"msda_record_save", {{0, 768}, {768, 8}, {776, 8}, {784, 8}, {792, 8}}, save},
       {"msda_record_settle",
        {{0, sizeof(SettledPieces)}, {sizeof(SettledPieces), 4}, {sizeof(SettledPieces) + 8, 8}},
        settle}};

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
-#include "recorder/device/ptx.h"
 #include "recorder/preload/driver/own_memory.h"
 
 namespace msda::record {
@@ -84,7 +83,7 @@ bool Digester::map_slots() {
   }
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context
   constexpr cuda::Result kAlreadyRegistered = 712;
-  cuda::Result result = cuda::load_kernel(kDigestPtx, kDigestKernel, kernel_);
+  cuda::Result result = kernel_.load();
   if (result == cuda::kSuccess) result = cuda::driver().host_register(slots_, kSlots * kSlotBytes, kPortable);
   if (result != cuda::kSuccess && result != kAlreadyRegistered) {
     failure = "the driver refuses the recorder's digests" + in_brackets(result);
@@ -161,8 +160,8 @@ void Digester::context_ends() noexcept {
                       digests.handed_over_,
                       digests.count_ + table.count()};
   auto parameters = table.parameters(target);
-  const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
-                                                    kDigestThreads, 1, 1, 0, stream, parameters.data(), nullptr);
+  const cuda::Result result =
+      kernel_.launch(static_cast<unsigned>(table.blocks()), 1, kDigestThreads, stream, parameters);
   if (result != cuda::kSuccess) {
     failure = "the driver does not launch the recorder's digests" + in_brackets(result);
     return false;

@@ -14,7 +14,9 @@
 
 #include "recorder/device/digest.h"
 #include "recorder/device/digest_launch.h"
+#include "recorder/device/ptx.h"
 #include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/driver/own_kernel.h"
 
 namespace msda::record {
 
@@ -84,7 +86,7 @@ class Digester {
   void collect_late();
 
   std::mutex mutex_;
-  cuda::Function kernel_ = nullptr;
+  OwnKernel kernel_{kDigestPtx, kDigestKernel};
   std::byte* slots_ = nullptr;  // host memory that the driver does not own: digests being computed outlive a context
   bool pinned_ = false;
   std::vector<uint64_t*> free_;

@@ -58,11 +58,14 @@ Driver find() {
   get(driver.copy_anywhere, "cuMemcpyAsync");
   get(driver.memory_info, "cuMemGetInfo_v2");
   get(driver.free, "cuMemFree_v2");
-  get(driver.pointer_attribute, "cuPointerGetAttribute");
+  get(driver.pointer_attributes, "cuPointerGetAttributes");
   get(driver.launch_ex, "cuLaunchKernelEx");
   get(driver.module_global, "cuModuleGetGlobal_v2");
   get(driver.library_global, "cuLibraryGetGlobal");
   get(driver.set_kernel_attribute, "cuKernelSetAttribute");
+  get(driver.create_event, "cuEventCreate");
+  get(driver.record_event, "cuEventRecord");
+  get(driver.wait_for_event, "cuStreamWaitEvent");
   return driver;
 }
 
@@ -83,15 +86,6 @@ bool is_allocated(DevicePointer address, uint64_t bytes) {
     address = base + size;
   }
   return true;
-}
-
-Result load_kernel(const char* ptx, const char* name, Function& kernel) {
-  Library library = nullptr;
-  Function found = nullptr;
-  Result result = driver().library_load(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (result == kSuccess) result = driver().library_kernel(&found, library, name);
-  if (result == kSuccess) kernel = found;
-  return result;
 }
 
 void pin(void* memory, uint64_t bytes) {

@@ -91,15 +91,18 @@ struct Driver {
   Result (*primary_context_state)(int, unsigned*, int*) = nullptr;           // cuDevicePrimaryCtxGetState
   Result (*host_device_pointer)(DevicePointer*, void*, unsigned) = nullptr;  // cuMemHostGetDevicePointer_v2
   // The survey's. It needs the first three.
-  Result (*copy_on_device)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;   // cuMemcpyDtoDAsync_v2
-  Result (*copy_anywhere)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;    // cuMemcpyAsync
-  Result (*memory_info)(size_t*, size_t*) = nullptr;                                  // cuMemGetInfo_v2
-  Result (*free)(DevicePointer) = nullptr;                                            // cuMemFree_v2
-  Result (*pointer_attribute)(void*, int, DevicePointer) = nullptr;                   // cuPointerGetAttribute
-  LaunchKernelEx* launch_ex = nullptr;                                                // cuLaunchKernelEx
-  Result (*module_global)(DevicePointer*, size_t*, Module, const char*) = nullptr;    // cuModuleGetGlobal_v2
-  Result (*library_global)(DevicePointer*, size_t*, Library, const char*) = nullptr;  // cuLibraryGetGlobal
-  Result (*set_kernel_attribute)(int, int, Function, int) = nullptr;                  // cuKernelSetAttribute
+  Result (*copy_on_device)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;     // cuMemcpyDtoDAsync_v2
+  Result (*copy_anywhere)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;      // cuMemcpyAsync
+  Result (*memory_info)(size_t*, size_t*) = nullptr;                                    // cuMemGetInfo_v2
+  Result (*free)(DevicePointer) = nullptr;                                              // cuMemFree_v2
+  Result (*pointer_attributes)(unsigned, const int*, void**, DevicePointer) = nullptr;  // cuPointerGetAttributes
+  LaunchKernelEx* launch_ex = nullptr;                                                  // cuLaunchKernelEx
+  Result (*module_global)(DevicePointer*, size_t*, Module, const char*) = nullptr;      // cuModuleGetGlobal_v2
+  Result (*library_global)(DevicePointer*, size_t*, Library, const char*) = nullptr;    // cuLibraryGetGlobal
+  Result (*set_kernel_attribute)(int, int, Function, int) = nullptr;                    // cuKernelSetAttribute
+  Result (*create_event)(Event*, unsigned) = nullptr;                                   // cuEventCreate
+  Result (*record_event)(Event, Stream) = nullptr;                                      // cuEventRecord
+  Result (*wait_for_event)(Stream, Event, unsigned) = nullptr;                          // cuStreamWaitEvent
   bool complete = false;
 };
 const Driver& driver();
@@ -107,9 +110,6 @@ const Driver& driver();
 // Whether the memory is allocated from end to end. Reading other memory would be an error from which the program's
 // context does not recover.
 bool is_allocated(DevicePointer address, uint64_t bytes);
-
-// Loads PTX of the recorder; sets `kernel`, which works in every context, if the PTX has it.
-Result load_kernel(const char* ptx, const char* name, Function& kernel);
 
 // Registers host memory with the driver for every context, so that copies to it are fast; best effort. Needs a current
 // context.

@@ -1,7 +1,6 @@
 #include "recorder/preload/driver/gatherer.h"
 
 #include "recorder/adapters/made_once.h"
-#include "recorder/device/ptx.h"
 
 namespace msda::record {
 
@@ -15,14 +14,9 @@ bool Gatherer::works() noexcept {
   return !fails_;
 }
 
-bool Gatherer::load() {
-  return kernel_ != nullptr || cuda::load_kernel(kGatherPtx, kGatherKernel, kernel_) == cuda::kSuccess;
-}
-
 bool Gatherer::launch(GatherTable& table, cuda::Stream stream) {
   auto parameters = table.parameters();
-  return cuda::driver().launch(kernel_, table.blocks(), 1, 1, kGatherThreads, 1, 1, 0, stream, parameters.data(),
-                               nullptr) == cuda::kSuccess;
+  return kernel_.launch(table.blocks(), 1, kGatherThreads, stream, parameters) == cuda::kSuccess;
 }
 
 bool Gatherer::start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to,
@@ -37,14 +31,14 @@ bool Gatherer::start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, 
     fits = fits && table.add(static_cast<uint64_t>(size), static_cast<uint64_t>(stride));
   }
   const std::lock_guard lock(mutex_);
-  const bool started = reached && fits && load() && launch(table, stream);
+  const bool started = reached && fits && kernel_.is_loaded() && launch(table, stream);
   fails_ = fails_ || !started;
   return started;
 }
 
 void Gatherer::context_ends() noexcept {
   const std::lock_guard lock(mutex_);
-  kernel_ = nullptr;
+  kernel_.context_ends();
   fails_ = false;
 }
 

@@ -6,7 +6,8 @@
 #include <mutex>
 
 #include "recorder/device/gather_launch.h"
-#include "recorder/preload/driver/driver_api.h"
+#include "recorder/device/ptx.h"
+#include "recorder/preload/driver/own_kernel.h"
 #include "recorder/spool/tensor.h"
 
 namespace msda::record {
@@ -26,12 +27,11 @@ class Gatherer {
 
  private:
   Gatherer() = default;
-  bool load();
   bool launch(GatherTable& table, cuda::Stream stream);
 
   std::mutex mutex_;
   bool fails_ = false;
-  cuda::Function kernel_ = nullptr;
+  OwnKernel kernel_{kGatherPtx, kGatherKernel};
 };
 
 }  // namespace msda::record

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "recorder/adapters/made_once.h"
-#include "recorder/device/ptx.h"
-#include "recorder/device/spin_launch.h"
 #include "recorder/preload/driver/own_memory.h"
 
 namespace msda::record {
@@ -18,7 +16,7 @@ Neighbour& Neighbour::instance() {
 // kernel's blocks that need shared memory run beside it.
 bool Neighbour::prepare(Device& device) {
   constexpr int kMultiprocessors = 16, kMostShared = 97, kMostDynamicShared = 8;  // CU_DEVICE_ and CU_FUNC_ATTRIBUTE_*
-  constexpr unsigned kNonBlocking = 1;                                            // CU_STREAM_NON_BLOCKING
+  constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;                        // CU_STREAM_*, CU_EVENT_*
   constexpr int kUnasked = 48 << 10;  // bytes of shared memory that need no leave
   const cuda::Driver& driver = cuda::driver();
   int number = 0;
@@ -28,10 +26,13 @@ bool Neighbour::prepare(Device& device) {
     return false;
   }
   if (driver.set_kernel_attribute == nullptr ||
-      driver.set_kernel_attribute(kMostDynamicShared, device.shared_bytes, kernel_, number) != cuda::kSuccess) {
+      driver.set_kernel_attribute(kMostDynamicShared, device.shared_bytes, kernel_.function(), number) !=
+          cuda::kSuccess) {
     device.shared_bytes = std::min(device.shared_bytes, kUnasked);
   }
-  return cuda::allocate_own(device.end, 1) == cuda::kSuccess &&
+  return driver.create_event != nullptr && driver.record_event != nullptr && driver.wait_for_event != nullptr &&
+         driver.create_event(&device.ended, kDisableTiming) == cuda::kSuccess &&
+         cuda::allocate_own(device.end, 1) == cuda::kSuccess &&
          driver.create_stream(&device.stream, kNonBlocking) == cuda::kSuccess;
 }
 
@@ -39,7 +40,7 @@ bool Neighbour::prepare(Device& device) {
 Neighbour::Device* Neighbour::device_of_this_context() {
   cuda::Context context = nullptr;
   if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;
-  if (kernel_ == nullptr && cuda::load_kernel(kSpinPtx, kSpinKernel, kernel_) != cuda::kSuccess) return nullptr;
+  if (!kernel_.is_loaded()) return nullptr;
   Device& device = devices_[context];
   return device.stream != nullptr || prepare(device) ? &device : nullptr;
 }
@@ -53,23 +54,22 @@ void Neighbour::begin() noexcept {
   uint64_t cycles = kSpinCycles;
   uint32_t value = device->number;
   void* parameters[] = {&device->end, &value, &cycles};
-  cuda::driver().launch(kernel_, blocks, 1, 1, kSpinThreads, 1, 1, static_cast<unsigned>(device->shared_bytes),
-                        device->stream, parameters, nullptr);
+  kernel_.launch(blocks, 1, kSpinThreads, device->stream, parameters, static_cast<unsigned>(device->shared_bytes));
 }
 
 void Neighbour::end_after(cuda::Stream stream) noexcept {
   const std::lock_guard lock(mutex_);
-  if (Device* const device = device_of_this_context()) cuda::driver().set_bytes(device->end, device->number, 1, stream);
-}
-
-void Neighbour::wait() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (Device* const device = device_of_this_context()) cuda::driver().synchronize(device->stream);
+  Device* const device = device_of_this_context();
+  if (device == nullptr) return;
+  const cuda::Driver& driver = cuda::driver();
+  driver.set_bytes(device->end, device->number, 1, stream);
+  driver.record_event(device->ended, device->stream);
+  driver.wait_for_event(stream, device->ended, 0);
 }
 
 void Neighbour::context_ends() noexcept {
   const std::lock_guard lock(mutex_);
-  kernel_ = nullptr;
+  kernel_.context_ends();
   devices_.clear();
 }
 

@@ -6,7 +6,9 @@
 #include <map>
 #include <mutex>
 
-#include "recorder/preload/driver/driver_api.h"
+#include "recorder/device/ptx.h"
+#include "recorder/device/spin_launch.h"
+#include "recorder/preload/driver/own_kernel.h"
 
 namespace msda::record {
 
@@ -17,15 +19,14 @@ class Neighbour {
   // Begins, each time with another part; it ends by itself after half a millisecond. Best effort. Needs a current
   // context.
   void begin() noexcept;
-  // It ends once the stream has done what it has to do now.
+  // It ends once the stream has done what it has to do now, and before the stream does anything else.
   void end_after(cuda::Stream stream) noexcept;
-  // Waits for its end.
-  void wait() noexcept;
   void context_ends() noexcept;
 
  private:
   struct Device {
     cuda::Stream stream = nullptr;
+    cuda::Event ended = nullptr;
     cuda::DevicePointer end = 0;  // a byte
     int multiprocessors = 0, shared_bytes = 0;
     uint8_t number = 0;  // of its neighbours, the last; the value of `end` that ends it
@@ -34,7 +35,7 @@ class Neighbour {
   bool prepare(Device& device);
 
   std::mutex mutex_;
-  cuda::Function kernel_ = nullptr;
+  OwnKernel kernel_{kSpinPtx, kSpinKernel};
   std::map<cuda::Context, Device> devices_;
 };
 

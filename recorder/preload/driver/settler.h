@@ -4,8 +4,9 @@
 #include <mutex>
 #include <span>
 
+#include "recorder/device/ptx.h"
 #include "recorder/device/settle_launch.h"
-#include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/driver/own_kernel.h"
 
 namespace msda::record {
 
@@ -22,10 +23,8 @@ class Settler {
   void context_ends() noexcept;
 
  private:
-  bool load();
-
   std::mutex mutex_;
-  cuda::Function kernel_ = nullptr;
+  OwnKernel kernel_{kSettlePtx, kSettleKernel};
 };
 
 }  // namespace msda::record

@@ -259,12 +259,16 @@ auto created_stream(Hook<Function> hook) {
   };
 }
 
+void note_stream(cuda::Stream stream) { Survey::instance().memory().stream_used(stream); }
+void note_stream(const auto&) {}
+
 // What must not happen while a launch is run again.
 template <class Function>
 auto undisturbed(Hook<Function> hook) {
   return [hook](auto... arguments) {
     if (!surveys()) return hook(arguments...);
     const auto alone = Survey::instance().no_trial();
+    (note_stream(arguments), ...);
     return hook(arguments...);
   };
 }

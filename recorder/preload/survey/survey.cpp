@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/survey/kept_launch.h"
+#include "recorder/preload/survey/pointers.h"
 #include "recorder/text/demangle.h"
 
 namespace msda::record {
@@ -54,7 +56,7 @@ void Survey::forget_in_child() {
   new (&loaded_) decltype(loaded_);
   new (&kernels_) decltype(kernels_);
   new (&memory_) DeviceMemory;
-  new (&pointers_) Pointers;
+  new (&saver_) Saver;
 }
 
 std::unique_lock<std::timed_mutex> Survey::no_trial() noexcept {
@@ -103,6 +105,24 @@ void Survey::count_captured(cuda::Function function) {
   count(*kernel, Unsurveyed::kCaptured);
 }
 
+// Copies what the launch reaches by its parameters, and what pointers there point into, and so on. A number may look
+// like a pointer; that costs a copy, no more.
+Unsurveyed Survey::save(const Launched& launched, Ticket& ticket) {
+  const DeviceRange all = memory_.hull();
+  Reach& reach = ticket.reach;
+  for (size_t looked_at = 0;;) {
+    for (; looked_at != reach.shared.size(); looked_at = reach.shared.size()) {
+      if (!follow_on_host(reach, all)) return Unsurveyed::kOtherMemory;
+    }
+    if (!ticket.trial.reserve(launched, reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
+    const auto words = ticket.trial.save(saver_, all);
+    if (!words) return Unsurveyed::kOtherMemory;
+    const size_t copied = reach.ranges().size();
+    for (const uint64_t word : std::set(words->begin(), words->end())) reach.add_allocation_of(word);
+    if (reach.ranges().size() == copied && reach.shared.size() == looked_at) return Unsurveyed::kNone;
+  }
+}
+
 // Copies what the launch reaches, unless it must not, or cannot, run again.
 Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
@@ -117,7 +137,7 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
     patience_ = kLittlePatience;
     return Unsurveyed::kBusy;
   }
-  if (!pointers_.follow(ticket.reach, memory_.allocations(), launched.stream)) return Unsurveyed::kOtherMemory;
+  if (const Unsurveyed why = save(launched, ticket); why != Unsurveyed::kNone) return why;
   ticket.has_more_memory = ticket.reach.ranges().size() > named || !ticket.reach.shared.empty();
   kernel.most_bytes = std::max(kernel.most_bytes, ticket.reach.bytes());
   ticket.is_first = !kernel.is_checked;
@@ -126,14 +146,14 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
     all.insert(all.end(), loaded.variables->begin(), loaded.variables->end());
     if (!ticket.sight.begin(std::move(all), launched.stream)) return Unsurveyed::kRefused;
   }
-  if (!ticket.trial.reserve(launched, ticket.reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
-  return ticket.trial.begin() ? Unsurveyed::kNone : Unsurveyed::kRefused;
+  return Unsurveyed::kNone;
 }
 
 void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   by_itself([&] {
     ticket.lock = no_trial();
     if (!ticket.lock.owns_lock() || recording().is_over()) return;
+    memory_.stream_used(launched.stream);
     constexpr cuda::Result kImplicitCapture = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
     int capturing = 0;
     const cuda::Result state = cuda::driver().is_capturing(launched.stream, &capturing);
@@ -287,7 +307,7 @@ void Survey::context_ends() noexcept {
   const auto lock = no_trial();
   space_.context_ends();
   memory_.context_ends();
-  pointers_.context_ends();
+  saver_.context_ends();
   Neighbour::instance().context_ends();
   Settler::instance().context_ends();
   cuda::forget_own();

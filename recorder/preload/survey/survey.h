@@ -16,7 +16,6 @@
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/device_memory.h"
 #include "recorder/preload/survey/first_sight.h"
-#include "recorder/preload/survey/pointers.h"
 #include "recorder/preload/survey/surveyed_kernel.h"
 #include "recorder/preload/survey/trial.h"
 
@@ -63,6 +62,7 @@ class Survey {
   Loaded& loaded(cuda::Function function);
   void count_captured(cuda::Function function);
   Unsurveyed prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket);
+  Unsurveyed save(const Launched& launched, Ticket& ticket);
   Unsurveyed run(const Launched& launched, Ticket& ticket);
   void try_twin(const Launched& launched, Ticket& ticket);
   void count(SurveyedKernel& kernel, Unsurveyed why);
@@ -80,8 +80,7 @@ class Survey {
   double told_ = 0;       // seconds of the clock, when the writer was told last
   double patience_ = 10;  // seconds, for other streams
 
-  Pointers pointers_;
-
+  Saver saver_;
   DeviceMemory memory_;
 };
 

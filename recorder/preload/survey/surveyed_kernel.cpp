@@ -42,6 +42,20 @@ void add_counts(SurveyedKernel& kernel) {
   }
 }
 
+// Copies are of whole units of 16 bytes, and variables lie anywhere, several of them in one unit.
+void add_unaligned(std::vector<DeviceRange>& ranges, const DeviceRange& variable) {
+  constexpr uint64_t kUnit = 16;
+  uint64_t begin = variable.address / kUnit * kUnit;
+  uint64_t end = (variable.address + variable.bytes + kUnit - 1) / kUnit * kUnit;
+  std::erase_if(ranges, [&](const DeviceRange& other) {
+    const bool overlaps = other.address < end && begin < other.address + other.bytes;
+    if (overlaps) end = std::max(end, other.address + other.bytes);
+    if (overlaps) begin = std::min(begin, other.address);
+    return overlaps;
+  });
+  ranges.push_back({begin, end - begin});
+}
+
 }  // namespace
 
 const char* name_of(Unsurveyed why) {
@@ -83,7 +97,7 @@ std::optional<std::vector<DeviceRange>> variables_of(const SurveyedKernel& kerne
     if (variable.name.starts_with('$') || variable.name.starts_with("__unnamed_")) continue;
     const auto place = variable_of(function, is_kernel, std::string(variable.name));
     if (!place) return std::nullopt;
-    ranges.push_back({place->address, place->bytes});
+    add_unaligned(ranges, {place->address, place->bytes});
   }
   return ranges;
 }

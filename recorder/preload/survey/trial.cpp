@@ -81,14 +81,11 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
   return begin != 0;
 }
 
-bool Trial::begin() {
-  const cuda::Driver& driver = cuda::driver();
-  return std::ranges::all_of(pieces_,
-                             [&](const SettledPiece& piece) {
-                               return driver.copy_on_device(piece.before, piece.address, piece.bytes, stream_) ==
-                                      cuda::kSuccess;
-                             }) &&
-         copy_shared(shared_before_);
+std::optional<std::vector<uint64_t>> Trial::save(Saver& saver, const DeviceRange& pointed_to) const {
+  std::vector<SavedPiece> pieces;
+  for (const SettledPiece& piece : pieces_) pieces.push_back({piece.address, piece.before, piece.bytes});
+  if (!copy_shared(shared_before_)) return std::nullopt;
+  return saver.save(pieces, pointed_to, stream_);
 }
 
 bool Trial::copy_shared(const std::vector<DeviceRange>& copies) const {
@@ -118,14 +115,14 @@ bool Trial::settle(Settling settling, int number) const {
   return Settler::instance().start(pieces_, settling, counts_ + counts, stream_);
 }
 
-// The neighbour is there as long as the launch, and no longer: the program's own launches have the device for
-// themselves.
-bool Trial::launch_beside(const Launched& launched, bool neighbour) const {
-  if (!neighbour) return launch_again(launched) == cuda::kSuccess;
-  if (cuda::driver().synchronize(stream_) == cuda::kSuccess) Neighbour::instance().begin();
+// The neighbour is there as long as the launch, and no longer: other launches have the device for themselves. Before
+// the first launch nothing is on the stream that it could disturb.
+bool Trial::launch_extra(const Launched& launched, int number) const {
+  if (!extra_.is_beside(number)) return launch_again(launched) == cuda::kSuccess;
+  if (number > 0 && cuda::driver().synchronize(stream_) != cuda::kSuccess) return false;
+  Neighbour::instance().begin();
   const cuda::Result result = launch_again(launched);
   Neighbour::instance().end_after(stream_);
-  Neighbour::instance().wait();
   return result == cuda::kSuccess;
 }
 
@@ -140,7 +137,7 @@ Trial::Result Trial::run(const Launched& launched) {
   }
   int done = 0;
   for (bool goes_on = true; goes_on && done < extra_.count; done += goes_on) {
-    goes_on = launch_beside(launched, extra_.is_beside(done)) &&
+    goes_on = launch_extra(launched, done) &&
               settle(done + 1 < extra_.count ? Settling::kCompare : Settling::kCompareAndEnd, done);
   }
   const bool is_back = done == extra_.count || put_back_result();
@@ -169,7 +166,7 @@ std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function func
   std::optional<std::vector<Digest>> first;
   bool is_equal = true, is_done = true;
   for (int time = 0; time < times && is_equal && is_done; ++time) {
-    is_done = put_back_before() && launch_beside(other, extra_.is_beside(time));
+    is_done = put_back_before() && launch_extra(other, time);
     auto now = is_done ? digests_of(ranges(), stream_) : std::nullopt;
     is_done = now.has_value();
     is_equal = !is_done || time == 0 || *now == *first;

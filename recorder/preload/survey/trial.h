@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "recorder/preload/driver/saver.h"
 #include "recorder/preload/driver/settler.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/survey/copy_space.h"
@@ -23,16 +24,17 @@ bool wait_for(cuda::Stream stream, double seconds);
 
 struct ExtraLaunches {
   int count = 2;
-  bool beside_neighbour = true;  // every second one; the neighbour occupies a part of the device
-  bool is_beside(int number) const { return beside_neighbour && number % 2 == 1; }
+  bool beside_neighbour = true;  // every second one, but not the last; the neighbour occupies a part of the device
+  bool is_beside(int number) const { return beside_neighbour && (count - number) % 2 == 0; }
 };
 
 class Trial {
  public:
   // Takes room for two copies of what the launch reaches. False if there is none.
   bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra);
-  // Copies it. False if the driver refuses.
-  bool begin();
+  // Copies it, and waits for the stream; gives the words in it that are addresses in `pointed_to`, but in nothing that
+  // is copied. Nothing if the driver refuses, or there are too many.
+  std::optional<std::vector<uint64_t>> save(Saver& saver, const DeviceRange& pointed_to) const;
   // Whether the stream has done the program's own launch after so many seconds. If not, the launch must not run again:
   // it may wait for something that this thread is about to do.
   bool is_launch_done(double seconds) const { return wait_for(stream_, seconds); }
@@ -58,7 +60,7 @@ class Trial {
  private:
   bool settle(Settling settling, int number) const;
   bool copy_shared(const std::vector<DeviceRange>& copies) const;
-  bool launch_beside(const Launched& launched, bool neighbour) const;
+  bool launch_extra(const Launched& launched, int number) const;
 
   cuda::Stream stream_ = nullptr;
   ExtraLaunches extra_;

@@ -1,0 +1,63 @@
+#include "recorder/preload/driver/saver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "recorder/preload/driver/own_memory.h"
+
+namespace msda::record {
+namespace {
+
+constexpr uint64_t kWord = sizeof(uint64_t);
+
+}  // namespace
+
+// Null if there is no memory.
+Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
+  cuda::Context context = nullptr;
+  if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;
+  Found& found = found_[context];
+  if (found.memory != 0) return &found;
+  cuda::DevicePointer memory = 0;
+  if (cuda::allocate_own(memory, kWord * (1 + kMostPointersFound)) != cuda::kSuccess ||
+      cuda::driver().set_bytes(memory, 0, kWord, stream) != cuda::kSuccess) {
+    return nullptr;
+  }
+  found = {memory, 0};
+  return &found;
+}
+
+std::optional<std::vector<uint64_t>> Saver::save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to,
+                                                 cuda::Stream stream) {
+  const cuda::Driver& driver = cuda::driver();
+  Found* const found = found_of_this_context(stream);
+  if (found == nullptr || !kernel_.is_loaded()) return std::nullopt;
+  while (!pieces.empty()) {
+    const auto some = pieces.first(std::min(kMostSavedPieces, pieces.size()));
+    SaveTable table(pointed_to.address, pointed_to.address + pointed_to.bytes, found->memory, found->count);
+    for (const SavedPiece& piece : some) table.add(piece);
+    auto parameters = table.parameters();
+    if (kernel_.launch(table.blocks(), table.count(), kSaveThreads, stream, parameters) != cuda::kSuccess) {
+      return std::nullopt;
+    }
+    pieces = pieces.subspan(some.size());
+  }
+  const auto get = [&](uint64_t* to, cuda::DevicePointer from, uint64_t words) {
+    return driver.copy_to_host(to, from, kWord * words, stream) == cuda::kSuccess &&
+           driver.synchronize(stream) == cuda::kSuccess;
+  };
+  uint64_t now = 0;
+  if (!get(&now, found->memory, 1)) return std::nullopt;
+  const uint64_t count = now - std::exchange(found->count, now);
+  if (count > kMostPointersFound) return std::nullopt;
+  std::vector<uint64_t> words(count);
+  if (count > 0 && !get(words.data(), found->memory + kWord, count)) return std::nullopt;
+  return words;
+}
+
+void Saver::context_ends() {
+  kernel_.context_ends();
+  found_.clear();
+}
+
+}  // namespace msda::record
