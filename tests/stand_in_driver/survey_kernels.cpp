@@ -115,7 +115,6 @@ CUresult save(const std::byte* bytes) {
   auto* const found = arguments.next<uint64_t*>();
   const auto known = arguments.next<uint64_t>();
   constexpr uint64_t kUnit = 16, kMost = 4095;
-  if (!reachable(found, 1 + kMost)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (const Piece& piece : pieces) {
     if (piece.bytes == 0) continue;
     for (const uint64_t address : {piece.address, piece.copy}) {
@@ -127,6 +126,7 @@ CUresult save(const std::byte* bytes) {
       const uint64_t word = words[i];
       const bool is_known = std::ranges::any_of(pieces, [&](auto& one) { return word - one.address < one.bytes; });
       if (word - least >= range || is_known) continue;
+      if (!reachable(found, 1 + kMost)) return CUDA_ERROR_ILLEGAL_ADDRESS;
       if (const uint64_t number = ++found[0] - known; number <= kMost) found[number] = word;
     }
   }

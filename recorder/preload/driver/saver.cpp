@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/preload/driver/own_memory.h"
 
 namespace msda::record {
@@ -11,6 +12,11 @@ namespace {
 constexpr uint64_t kWord = sizeof(uint64_t);
 
 }  // namespace
+
+Saver& Saver::instance() {
+  static constinit MadeOnce<Saver> saver;
+  return saver.get();
+}
 
 // Null if there is no memory.
 Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
@@ -27,21 +33,31 @@ Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
   return &found;
 }
 
-std::optional<std::vector<uint64_t>> Saver::save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to,
-                                                 cuda::Stream stream) {
-  const cuda::Driver& driver = cuda::driver();
-  Found* const found = found_of_this_context(stream);
-  if (found == nullptr || !kernel_.is_loaded()) return std::nullopt;
+bool Saver::start(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, const Found& found,
+                  cuda::Stream stream) {
+  if (!kernel_.is_loaded()) return false;
   while (!pieces.empty()) {
     const auto some = pieces.first(std::min(kMostSavedPieces, pieces.size()));
-    SaveTable table(pointed_to.address, pointed_to.address + pointed_to.bytes, found->memory, found->count);
+    SaveTable table(pointed_to.address, pointed_to.address + pointed_to.bytes, found.memory, found.count);
     for (const SavedPiece& piece : some) table.add(piece);
     auto parameters = table.parameters();
-    if (kernel_.launch(table.blocks(), table.count(), kSaveThreads, stream, parameters) != cuda::kSuccess) {
-      return std::nullopt;
-    }
+    if (kernel_.launch(table.blocks(), table.count(), kSaveThreads, stream, parameters) != cuda::kSuccess) return false;
     pieces = pieces.subspan(some.size());
   }
+  return true;
+}
+
+bool Saver::copy(std::span<const SavedPiece> pieces, cuda::Stream stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  return start(pieces, {}, {}, stream);
+}
+
+std::optional<std::vector<uint64_t>> Saver::save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to,
+                                                 cuda::Stream stream) noexcept try {
+  const std::lock_guard lock(mutex_);
+  const cuda::Driver& driver = cuda::driver();
+  Found* const found = found_of_this_context(stream);
+  if (found == nullptr || !start(pieces, pointed_to, *found, stream)) return std::nullopt;
   const auto get = [&](uint64_t* to, cuda::DevicePointer from, uint64_t words) {
     return driver.copy_to_host(to, from, kWord * words, stream) == cuda::kSuccess &&
            driver.synchronize(stream) == cuda::kSuccess;
@@ -53,9 +69,12 @@ std::optional<std::vector<uint64_t>> Saver::save(std::span<const SavedPiece> pie
   std::vector<uint64_t> words(count);
   if (count > 0 && !get(words.data(), found->memory + kWord, count)) return std::nullopt;
   return words;
+} catch (...) {  // no memory
+  return std::nullopt;
 }
 
-void Saver::context_ends() {
+void Saver::context_ends() noexcept {
+  const std::lock_guard lock(mutex_);
   kernel_.context_ends();
   found_.clear();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,15 +15,19 @@
 
 namespace msda::record {
 
-// Not thread-safe.
 class Saver {
  public:
+  static Saver& instance();
+
   // Copies the pieces, and gives the words in them that are addresses in `pointed_to`, but in no piece; a word may come
   // several times. Waits for the stream. Nothing if the driver refuses, or there are more than the device can tell of.
   // Needs the stream's context to be current.
   std::optional<std::vector<uint64_t>> save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to,
-                                            cuda::Stream stream);
-  void context_ends();
+                                            cuda::Stream stream) noexcept;
+  // Copies them, no more, and waits for nothing. Unlike the driver's copies it knows no bounds within a module's
+  // variables. False if the driver refuses.
+  bool copy(std::span<const SavedPiece> pieces, cuda::Stream stream) noexcept;
+  void context_ends() noexcept;
 
  private:
   struct Found {
@@ -30,7 +35,10 @@ class Saver {
     uint64_t count = 0;  // in the first word
   };
   Found* found_of_this_context(cuda::Stream stream);
+  bool start(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, const Found& found,
+             cuda::Stream stream);
 
+  std::mutex mutex_;
   OwnKernel kernel_{kSavePtx, kSaveKernel};
   std::map<cuda::Context, Found> found_;
 };

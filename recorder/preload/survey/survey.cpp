@@ -13,6 +13,7 @@
 #include "recorder/preload/driver/neighbour.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/own_memory.h"
+#include "recorder/preload/driver/saver.h"
 #include "recorder/preload/driver/settler.h"
 #include "recorder/preload/launch/functions.h"
 #include "recorder/preload/launch/launch_facts.h"
@@ -56,7 +57,6 @@ void Survey::forget_in_child() {
   new (&loaded_) decltype(loaded_);
   new (&kernels_) decltype(kernels_);
   new (&memory_) DeviceMemory;
-  new (&saver_) Saver;
 }
 
 std::unique_lock<std::timed_mutex> Survey::no_trial() noexcept {
@@ -115,7 +115,7 @@ Unsurveyed Survey::save(const Launched& launched, Ticket& ticket) {
       if (!follow_on_host(reach, all)) return Unsurveyed::kOtherMemory;
     }
     if (!ticket.trial.reserve(launched, reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
-    const auto words = ticket.trial.save(saver_, all);
+    const auto words = ticket.trial.save(all);
     if (!words) return Unsurveyed::kOtherMemory;
     const size_t copied = reach.ranges().size();
     for (const uint64_t word : std::set(words->begin(), words->end())) reach.add_allocation_of(word);
@@ -307,8 +307,8 @@ void Survey::context_ends() noexcept {
   const auto lock = no_trial();
   space_.context_ends();
   memory_.context_ends();
-  saver_.context_ends();
   Neighbour::instance().context_ends();
+  Saver::instance().context_ends();
   Settler::instance().context_ends();
   cuda::forget_own();
 }

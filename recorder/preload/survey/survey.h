@@ -80,7 +80,6 @@ class Survey {
   double told_ = 0;       // seconds of the clock, when the writer was told last
   double patience_ = 10;  // seconds, for other streams
 
-  Saver saver_;
   DeviceMemory memory_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "recorder/preload/driver/neighbour.h"
+#include "recorder/preload/driver/saver.h"
 #include "recorder/preload/survey/first_sight.h"
 
 namespace msda::record {
@@ -81,11 +82,19 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
   return begin != 0;
 }
 
-std::optional<std::vector<uint64_t>> Trial::save(Saver& saver, const DeviceRange& pointed_to) const {
-  std::vector<SavedPiece> pieces;
-  for (const SettledPiece& piece : pieces_) pieces.push_back({piece.address, piece.before, piece.bytes});
+// Of what the launch reaches to the copy of it from before the launch, or from there.
+std::vector<SavedPiece> Trial::copies(bool back) const {
+  std::vector<SavedPiece> copies;
+  for (const SettledPiece& piece : pieces_) {
+    copies.push_back(back ? SavedPiece{piece.before, piece.address, piece.bytes}
+                          : SavedPiece{piece.address, piece.before, piece.bytes});
+  }
+  return copies;
+}
+
+std::optional<std::vector<uint64_t>> Trial::save(const DeviceRange& pointed_to) const {
   if (!copy_shared(shared_before_)) return std::nullopt;
-  return saver.save(pieces, pointed_to, stream_);
+  return Saver::instance().save(copies(/*back=*/false), pointed_to, stream_);
 }
 
 bool Trial::copy_shared(const std::vector<DeviceRange>& copies) const {
@@ -104,11 +113,7 @@ std::optional<bool> Trial::changed_shared_memory() const {
   return before && after ? std::optional(*before != *after) : std::nullopt;
 }
 
-bool Trial::put_back_before() const {
-  return std::ranges::all_of(pieces_, [&](const SettledPiece& piece) {
-    return cuda::driver().copy_on_device(piece.address, piece.before, piece.bytes, stream_) == cuda::kSuccess;
-  });
-}
+bool Trial::put_back_before() const { return Saver::instance().copy(copies(/*back=*/true), stream_); }
 
 bool Trial::settle(Settling settling, int number) const {
   const uint64_t counts = sizeof(uint64_t) * pieces_.size() * static_cast<uint64_t>(number);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/preload/driver/saver.h"
+#include "recorder/device/save_launch.h"
 #include "recorder/preload/driver/settler.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/survey/copy_space.h"
@@ -34,7 +34,7 @@ class Trial {
   bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra);
   // Copies it, and waits for the stream; gives the words in it that are addresses in `pointed_to`, but in nothing that
   // is copied. Nothing if the driver refuses, or there are too many.
-  std::optional<std::vector<uint64_t>> save(Saver& saver, const DeviceRange& pointed_to) const;
+  std::optional<std::vector<uint64_t>> save(const DeviceRange& pointed_to) const;
   // Whether the stream has done the program's own launch after so many seconds. If not, the launch must not run again:
   // it may wait for something that this thread is about to do.
   bool is_launch_done(double seconds) const { return wait_for(stream_, seconds); }
@@ -58,6 +58,7 @@ class Trial {
   bool put_back_result() const { return settle(Settling::kCompareAndEnd, extra_.count); }
 
  private:
+  std::vector<SavedPiece> copies(bool back) const;
   bool settle(Settling settling, int number) const;
   bool copy_shared(const std::vector<DeviceRange>& copies) const;
   bool launch_extra(const Launched& launched, int number) const;
