@@ -23,9 +23,9 @@ class SaveTable {
  public:
   // Pointers are words from `least` on, and less than `end`. `found`, on the device: 1 + kMostPointersFound words of 8
   // bytes, to the first of which the kernel adds 1 for each pointer that it finds; the first was `known` before. The
-  // pointers found are in the others.
-  SaveTable(uint64_t least, uint64_t end, uint64_t found, uint64_t known)
-      : least_(least), range_(end - least), found_(found), known_(known) {}
+  // pointers found are in the others. `any`: an address on the host of 32 bits, which become 1 if any is found.
+  SaveTable(uint64_t least, uint64_t end, uint64_t found, uint64_t known, uint64_t any)
+      : least_(least), range_(end - least), found_(found), known_(known), any_(any) {}
 
   // False if the table is full.
   bool add(const SavedPiece& piece) {
@@ -41,11 +41,11 @@ class SaveTable {
     return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));
   }
   // The kernel's parameters.
-  std::array<void*, 5> parameters() { return {&pieces_, &least_, &range_, &found_, &known_}; }
+  std::array<void*, 6> parameters() { return {&pieces_, &least_, &range_, &found_, &known_, &any_}; }
 
  private:
   SavedPiece pieces_[kMostSavedPieces] = {};
-  uint64_t least_, range_, found_, known_, most_bytes_ = 0;
+  uint64_t least_, range_, found_, known_, any_, most_bytes_ = 0;
   unsigned count_ = 0;
   static_assert(sizeof pieces_ == 768, "as in save.ptx");
 };

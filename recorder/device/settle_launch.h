@@ -27,9 +27,9 @@ enum class Settling : uint32_t {
 
 class SettleTable {
  public:
-  // `counts`, on the device: one 64-bit number for each piece, to which the 32-bit words are added that differ from
-  // what was kept, and, where nothing was, from what was before.
-  SettleTable(Settling settling, uint64_t counts) : mode_(static_cast<uint32_t>(settling)), counts_(counts) {}
+  // `count`, on the device: a 64-bit number, to which the 32-bit words are added that differ from what was kept, and,
+  // where nothing was, from what was before.
+  SettleTable(Settling settling, uint64_t count) : mode_(static_cast<uint32_t>(settling)), count_at_(count) {}
 
   // False if the table is full.
   bool add(const SettledPiece& piece) {
@@ -45,12 +45,12 @@ class SettleTable {
     return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));
   }
   // The kernel's parameters.
-  std::array<void*, 3> parameters() { return {&pieces_, &mode_, &counts_}; }
+  std::array<void*, 3> parameters() { return {&pieces_, &mode_, &count_at_}; }
 
  private:
   SettledPiece pieces_[kMostSettledPieces] = {};
   uint32_t mode_;
-  uint64_t counts_, most_bytes_ = 0;
+  uint64_t count_at_, most_bytes_ = 0;
   unsigned count_ = 0;
   static_assert(sizeof pieces_ == 1280, "as in settle.ptx");
 };

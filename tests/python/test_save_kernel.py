@@ -8,6 +8,7 @@ from ptx_machine import Kernel, Memory
 
 KERNEL = Kernel((SOURCE / "recorder/device/save.ptx").read_text(), threads=256)
 FOUND, MOST = 0x10000, 4095
+ANY = 0x8000
 COPIES = 0x2000_0000
 LEAST, END = 0x7000_0000_0000, 0x7000_8000_0000
 
@@ -19,13 +20,15 @@ def found_in(pieces, blocks, known=0):
         memory.allocate(address, data)
         memory.allocate(COPIES + (number << 20), bytes(len(data)))
         table += struct.pack("<QQQ", address, COPIES + (number << 20), len(data))
+    memory.allocate(ANY, bytes(4))
     memory.allocate(FOUND, struct.pack("<Q", known) + bytes(8 * MOST))
-    numbers = {"least": LEAST, "range": END - LEAST, "found": FOUND, "known": known}
+    numbers = {"least": LEAST, "range": END - LEAST, "found": FOUND, "known": known, "any": ANY}
     KERNEL.launch(memory, blocks, {"pieces": table.ljust(768, b"\0"), **{name: struct.pack("<Q", number) for name, number in numbers.items()}},
                   rows=len(pieces))
     for number, data in enumerate(pieces.values()):
         assert memory.pieces[COPIES + (number << 20)] == data
     count, *words = struct.unpack(f"<{1 + MOST}Q", memory.pieces[FOUND])
+    assert memory.load(ANY, 4) == (count > known)
     return count - known, sorted(words[: count - known])[-MOST:]
 
 

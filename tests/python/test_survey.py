@@ -26,6 +26,7 @@ VERDICTS = {
     "survey_twice": ("deterministic", 3),
     "survey_follow_table": ("deterministic", 3),
     "survey_follow_host_table": ("deterministic", 3),
+    "survey_follow_later": ("deterministic", 5),
     "survey_follow_hidden": ("not_surveyed", 0),
     "survey_count": ("deterministic", 4),
     "survey_count_on_host": ("not_surveyed", 0),
@@ -77,6 +78,7 @@ def test_every_verdict(tmp_path, asynchronous):
     assert twin == {"replaced": 1, "left": 0, "refused": False, "trials": kernels["survey_drawn_sum"]["varied"], "equal": twin["trials"]}
     assert kernels["survey_torn_atomics"]["twin"]["equal"] < kernels["survey_torn_atomics"]["twin"]["trials"]
     check_kept(tmp_path / "a.h5", kernels)
+    assert kernels["survey_follow_later"]["not_surveyed"] == {"other_memory": 1}  # the first that has pointers to more
     assert kernels["survey_follow_hidden"]["not_surveyed"] == {"other_memory": 3}
     assert kernels["survey_count_on_host"]["not_surveyed"] == {"shared_memory": 2}
 

@@ -86,6 +86,12 @@ class Program {
     client_.check(client_.api().cuMemHostAlloc(&on_host, sizeof(int), 0));
     *static_cast<int*>(on_host) = 0;
 
+    // A table of pointers to numbers beside itself.
+    const CUdeviceptr itself = client_.allocate(4 * sizeof(CUdeviceptr));
+    const CUdeviceptr to_itself[] = {itself + 2 * sizeof itself, itself + 3 * sizeof itself, 0, 0};
+    client_.check(client_.api().cuMemcpyHtoD_v2(itself, to_itself, sizeof to_itself));
+    const CUdeviceptr later = client_.upload(std::vector<int>{70, 80});
+    const CUdeviceptr later_table = client_.upload(std::vector<CUdeviceptr>{later, later + sizeof(int)});
     const Argument twice[] = {values, kCount}, follow[] = {table, kPointers};
     void* host_table = nullptr;
     client_.check(client_.api().cuMemHostAlloc(&host_table, 2 * sizeof(CUdeviceptr), 0));
@@ -103,6 +109,9 @@ class Program {
     launch("survey_follow_table", 3, kPlain, follow);
     launch("survey_follow_host_table", 3, kPlain, follow_on_host);
     launch("survey_follow_hidden", 3, kPlain, follow_hidden);
+    const Argument follow_itself[] = {itself, kPointers}, follow_later[] = {later_table, kPointers};
+    launch("survey_follow_later", 3, kPlain, follow_itself);
+    launch("survey_follow_later", 3, kPlain, follow_later);
     launch("survey_count", 4, kReadsAddress, count, /*has_variable=*/true);
     launch("survey_count_on_host", 2, kPlain, host);
     launch("survey_read_host", 2, kPlain, read);
@@ -115,6 +124,8 @@ class Program {
     std::printf("follow_table %d %d\n", followed[0], followed[1]);
     const auto followed_by_host = client_.download<int>(by_host, 2);
     std::printf("follow_host_table %d %d\n", followed_by_host[0], followed_by_host[1]);
+    const auto followed_later = client_.download<int>(later, 2);
+    std::printf("follow_later %d %d\n", followed_later[0], followed_later[1]);
     const auto hidden_ones = client_.download<int>(others, 2);
     std::printf("follow_hidden %d %d\n", hidden_ones[0], hidden_ones[1]);
     std::printf("count %d\n", client_.download<int>(result, 1)[0]);

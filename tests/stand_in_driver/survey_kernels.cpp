@@ -114,7 +114,9 @@ CUresult save(const std::byte* bytes) {
   const auto least = arguments.next<uint64_t>(), range = arguments.next<uint64_t>();
   auto* const found = arguments.next<uint64_t*>();
   const auto known = arguments.next<uint64_t>();
+  auto* const any = arguments.next<uint32_t*>();
   constexpr uint64_t kUnit = 16, kMost = 4095;
+  if (!reachable(found, 1 + kMost)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (const Piece& piece : pieces) {
     if (piece.bytes == 0) continue;
     for (const uint64_t address : {piece.address, piece.copy}) {
@@ -126,7 +128,7 @@ CUresult save(const std::byte* bytes) {
       const uint64_t word = words[i];
       const bool is_known = std::ranges::any_of(pieces, [&](auto& one) { return word - one.address < one.bytes; });
       if (word - least >= range || is_known) continue;
-      if (!reachable(found, 1 + kMost)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+      *any = 1;
       if (const uint64_t number = ++found[0] - known; number <= kMost) found[number] = word;
     }
   }
@@ -146,7 +148,7 @@ CUresult settle(const std::byte* bytes) {
   std::memcpy(pieces, bytes, sizeof pieces);
   Arguments arguments(bytes + sizeof pieces);
   const auto mode = arguments.next<uint32_t>();
-  auto* const counts = arguments.next<uint64_t*>();
+  auto* const count = arguments.next<uint64_t*>();
   constexpr uint64_t kUnit = 16;
   for (size_t i = 0; i < std::size(pieces) && pieces[i].bytes > 0; ++i) {
     const auto& [memory, before, after, flags, size] = pieces[i];
@@ -154,9 +156,8 @@ CUresult settle(const std::byte* bytes) {
       const auto address = reinterpret_cast<uintptr_t>(one);
       if (!allocated(address, size) || address % kUnit != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    if (!reachable(flags, static_cast<int>(size / kUnit + 1)) || !reachable(counts + i, 1)) {
+    if (!reachable(flags, static_cast<int>(size / kUnit + 1)) || !reachable(count, 1))
       return CUDA_ERROR_ILLEGAL_ADDRESS;
-    }
     for (uint64_t at = 0; at < size; at += kUnit) {
       const uint64_t some = std::min(kUnit, size - at);
       if (mode == 0) {
@@ -169,7 +170,7 @@ CUresult settle(const std::byte* bytes) {
       if (mode == 1 && !flags[at / kUnit] && !is_end) continue;
       const std::byte* const expected = flags[at / kUnit] ? after + at : before + at;
       for (uint64_t word = 0; word < some; word += 4) {
-        counts[i] += std::memcmp(memory + at + word, expected + word, std::min<uint64_t>(4, some - word)) != 0;
+        *count += std::memcmp(memory + at + word, expected + word, std::min<uint64_t>(4, some - word)) != 0;
       }
       std::memcpy(memory + at, mode == 1 ? before + at : expected, some);
     }
@@ -203,6 +204,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_torn_atomics", kLayoutOfSum, sum<Order::kDrawn>},
       {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_host_table", {{0, 8}, {8, 4}}, follow_table<0>},
+      {"survey_follow_later", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_hidden", {{0, 8}, {8, 4}}, follow_table<~uint64_t{0}>},
       {"survey_count", {{0, 8}}, count_launches},
       {"survey_number", {{0, 8}}, number_launches},
@@ -210,7 +212,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_count_on_host", {{0, 8}}, count_on_host},
       {"survey_read_host", {{0, 8}, {8, 8}}, read_host},
       {"msda_record_spin", {{0, 8}, {8, 4}, {16, 8}}, spin},
-      {"msda_record_save", {{0, 768}, {768, 8}, {776, 8}, {784, 8}, {792, 8}}, save},
+      {"msda_record_save", {{0, 768}, {768, 8}, {776, 8}, {784, 8}, {792, 8}, {800, 8}}, save},
       {"msda_record_settle",
        {{0, sizeof(SettledPieces)}, {sizeof(SettledPieces), 4}, {sizeof(SettledPieces) + 8, 8}},
        settle}};

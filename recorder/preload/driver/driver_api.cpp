@@ -66,6 +66,7 @@ Driver find() {
   get(driver.create_event, "cuEventCreate");
   get(driver.record_event, "cuEventRecord");
   get(driver.wait_for_event, "cuStreamWaitEvent");
+  get(driver.wait_on_host, "cuEventSynchronize");
   return driver;
 }
 

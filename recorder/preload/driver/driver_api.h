@@ -103,6 +103,7 @@ struct Driver {
   Result (*create_event)(Event*, unsigned) = nullptr;                                   // cuEventCreate
   Result (*record_event)(Event, Stream) = nullptr;                                      // cuEventRecord
   Result (*wait_for_event)(Stream, Event, unsigned) = nullptr;                          // cuStreamWaitEvent
+  Result (*wait_on_host)(Event) = nullptr;                                              // cuEventSynchronize
   bool complete = false;
 };
 const Driver& driver();

@@ -30,6 +30,24 @@ class Inside {
   ~Inside() { inside = false; }
 };
 
+// Work for a context that need not be the calling thread's own.
+class InContext {
+ public:
+  explicit InContext(cuda::Context context) {
+    is_other_ = cuda::driver().current_context(&before_) == cuda::kSuccess && before_ != context &&
+                cuda::driver().set_context != nullptr && cuda::driver().set_context(context) == cuda::kSuccess;
+  }
+  ~InContext() {
+    if (is_other_) cuda::driver().set_context(before_);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+
+ private:
+  cuda::Context before_ = nullptr;
+  bool is_other_ = false;
+};
+
 // Runs work of the recorder that calls the driver. If memory is short, the work ends: a launch is not recorded, or
 // autotuner launches are not counted.
 template <class Work>

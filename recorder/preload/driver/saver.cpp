@@ -1,6 +1,7 @@
 #include "recorder/preload/driver/saver.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
@@ -18,6 +19,13 @@ Saver& Saver::instance() {
   return saver.get();
 }
 
+bool Saver::pin() {
+  const cuda::Driver& driver = cuda::driver();
+  if (any_ != 0) return true;
+  cuda::pin(page_.get(), sizeof(Page));
+  return driver.host_device_pointer != nullptr && driver.host_device_pointer(&any_, &page_->any, 0) == cuda::kSuccess;
+}
+
 // Null if there is no memory.
 Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
   cuda::Context context = nullptr;
@@ -33,40 +41,39 @@ Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
   return &found;
 }
 
-bool Saver::start(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, const Found& found,
-                  cuda::Stream stream) {
-  if (!kernel_.is_loaded()) return false;
+bool Saver::save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, cuda::Stream stream) noexcept try {
+  const std::lock_guard lock(mutex_);
+  const Found* const found = found_of_this_context(stream);
+  if (found == nullptr || !pin() || !kernel_.is_loaded()) return false;
+  std::atomic_ref(page_->any).store(0);
   while (!pieces.empty()) {
     const auto some = pieces.first(std::min(kMostSavedPieces, pieces.size()));
-    SaveTable table(pointed_to.address, pointed_to.address + pointed_to.bytes, found.memory, found.count);
+    SaveTable table(pointed_to.address, pointed_to.address + pointed_to.bytes, found->memory, found->count, any_);
     for (const SavedPiece& piece : some) table.add(piece);
     auto parameters = table.parameters();
     if (kernel_.launch(table.blocks(), table.count(), kSaveThreads, stream, parameters) != cuda::kSuccess) return false;
     pieces = pieces.subspan(some.size());
   }
   return true;
+} catch (...) {  // no memory
+  return false;
 }
 
-bool Saver::copy(std::span<const SavedPiece> pieces, cuda::Stream stream) noexcept {
+std::optional<std::vector<uint64_t>> Saver::found(cuda::Stream stream) noexcept try {
   const std::lock_guard lock(mutex_);
-  return start(pieces, {}, {}, stream);
-}
-
-std::optional<std::vector<uint64_t>> Saver::save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to,
-                                                 cuda::Stream stream) noexcept try {
-  const std::lock_guard lock(mutex_);
+  std::vector<uint64_t> words;
+  if (std::atomic_ref(page_->any).load() == 0) return words;
   const cuda::Driver& driver = cuda::driver();
-  Found* const found = found_of_this_context(stream);
-  if (found == nullptr || !start(pieces, pointed_to, *found, stream)) return std::nullopt;
-  const auto get = [&](uint64_t* to, cuda::DevicePointer from, uint64_t words) {
-    return driver.copy_to_host(to, from, kWord * words, stream) == cuda::kSuccess &&
+  const auto get = [&](uint64_t* to, cuda::DevicePointer from, uint64_t count) {
+    return driver.copy_to_host(to, from, kWord * count, stream) == cuda::kSuccess &&
            driver.synchronize(stream) == cuda::kSuccess;
   };
+  Found* const found = found_of_this_context(stream);
   uint64_t now = 0;
-  if (!get(&now, found->memory, 1)) return std::nullopt;
+  if (found == nullptr || !get(&now, found->memory, 1)) return std::nullopt;
   const uint64_t count = now - std::exchange(found->count, now);
   if (count > kMostPointersFound) return std::nullopt;
-  std::vector<uint64_t> words(count);
+  words.resize(count);
   if (count > 0 && !get(words.data(), found->memory + kWord, count)) return std::nullopt;
   return words;
 } catch (...) {  // no memory
@@ -77,6 +84,7 @@ void Saver::context_ends() noexcept {
   const std::lock_guard lock(mutex_);
   kernel_.context_ends();
   found_.clear();
+  any_ = 0;
 }
 
 }  // namespace msda::record

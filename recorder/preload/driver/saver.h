@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -15,18 +16,19 @@
 
 namespace msda::record {
 
+// Needs the stream's context to be current. One saving after another: the next may begin once the stream has done it.
 class Saver {
  public:
   static Saver& instance();
 
-  // Copies the pieces, and gives the words in them that are addresses in `pointed_to`, but in no piece; a word may come
-  // several times. Waits for the stream. Nothing if the driver refuses, or there are more than the device can tell of.
-  // Needs the stream's context to be current.
-  std::optional<std::vector<uint64_t>> save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to,
-                                            cuda::Stream stream) noexcept;
-  // Copies them, no more, and waits for nothing. Unlike the driver's copies it knows no bounds within a module's
-  // variables. False if the driver refuses.
-  bool copy(std::span<const SavedPiece> pieces, cuda::Stream stream) noexcept;
+  // Begins to copy the pieces, and to look for words in them that are addresses in `pointed_to`, but in no piece. False
+  // if the driver refuses.
+  bool save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, cuda::Stream stream) noexcept;
+  // Those words, once the stream has done that; one may come several times. Nothing if the driver refuses, or there are
+  // more than the device can tell of.
+  std::optional<std::vector<uint64_t>> found(cuda::Stream stream) noexcept;
+  // Copies, no more. Unlike the driver's copies it knows no bounds within a module's variables.
+  bool copy(std::span<const SavedPiece> pieces, cuda::Stream stream) noexcept { return save(pieces, {}, stream); }
   void context_ends() noexcept;
 
  private:
@@ -35,12 +37,16 @@ class Saver {
     uint64_t count = 0;  // in the first word
   };
   Found* found_of_this_context(cuda::Stream stream);
-  bool start(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, const Found& found,
-             cuda::Stream stream);
+  bool pin();
 
   std::mutex mutex_;
   OwnKernel kernel_{kSavePtx, kSaveKernel};
   std::map<cuda::Context, Found> found_;
+  struct alignas(4096) Page {
+    uint32_t any = 0;  // whether any was found
+  };
+  const std::unique_ptr<Page> page_ = std::make_unique<Page>();  // pinned, so that nobody has to copy it
+  cuda::DevicePointer any_ = 0;                                  // the device's address of it; 0: not pinned
 };
 
 }  // namespace msda::record

@@ -1,6 +1,7 @@
 #include "recorder/preload/driver/settler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "recorder/adapters/made_once.h"
 
@@ -11,27 +12,60 @@ Settler& Settler::instance() {
   return settler.get();
 }
 
-bool Settler::start(std::span<const SettledPiece> pieces, Settling settling, cuda::DevicePointer counts,
+bool Settler::start(std::span<const SettledPiece> pieces, Settling settling, cuda::DevicePointer count,
                     cuda::Stream stream) noexcept {
   const std::lock_guard lock(mutex_);
   if (!kernel_.is_loaded()) return false;
   while (!pieces.empty()) {
     const auto some = pieces.first(std::min(kMostSettledPieces, pieces.size()));
-    SettleTable table(settling, counts);
+    SettleTable table(settling, count);
     for (const SettledPiece& piece : some) table.add(piece);
     auto parameters = table.parameters();
     if (kernel_.launch(table.blocks(), table.count(), kSettleThreads, stream, parameters) != cuda::kSuccess) {
       return false;
     }
-    counts += sizeof(uint64_t) * some.size();
     pieces = pieces.subspan(some.size());
   }
   return true;
 }
 
+// Null if there is none.
+cuda::Event Settler::event_of_this_context() {
+  constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
+  cuda::Context context = nullptr;
+  if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;
+  cuda::Event& event = events_[context];
+  if (event == nullptr && cuda::driver().create_event(&event, kDisableTiming) != cuda::kSuccess) event = nullptr;
+  return event;
+}
+
+bool Settler::bring(cuda::DevicePointer counts, size_t number, cuda::Stream stream) noexcept try {
+  const std::lock_guard lock(mutex_);
+  const cuda::Driver& driver = cuda::driver();
+  if (driver.create_event == nullptr || driver.record_event == nullptr || driver.wait_on_host == nullptr) return false;
+  event_ = event_of_this_context();
+  if (event_ == nullptr || number > kMostCounts) return false;
+  if (!std::exchange(is_pinned_, true)) cuda::pin(page_.get(), sizeof(Page));
+  brought_ = number;
+  return driver.copy_to_host(page_->counts, counts, sizeof(uint64_t) * number, stream) == cuda::kSuccess &&
+         driver.record_event(event_, stream) == cuda::kSuccess;
+} catch (...) {  // no memory
+  return false;
+}
+
+std::optional<std::vector<uint64_t>> Settler::brought() noexcept try {
+  const std::lock_guard lock(mutex_);
+  if (cuda::driver().wait_on_host(event_) != cuda::kSuccess) return std::nullopt;
+  return std::vector(page_->counts, page_->counts + brought_);
+} catch (...) {  // no memory
+  return std::nullopt;
+}
+
 void Settler::context_ends() noexcept {
   const std::lock_guard lock(mutex_);
   kernel_.context_ends();
+  events_.clear();
+  is_pinned_ = false;
 }
 
 }  // namespace msda::record

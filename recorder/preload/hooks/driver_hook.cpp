@@ -222,6 +222,7 @@ auto waited(Hook<Function> hook) {
     program_waits();
     const Result result = hook(arguments...);
     program_waited();
+    if (surveys()) Survey::instance().look_at_results();
     return result;
   };
 }
@@ -231,6 +232,7 @@ template <class Function>
 auto ended_context(Hook<Function> hook) {
   return [hook](auto context_or_device) {
     if (inside) return hook(context_or_device);
+    if (surveys()) Survey::instance().look_at_results();
     program_waits();
     recording().drain();  // launches under way would never finish
     const EndOfStream end;
@@ -245,7 +247,10 @@ template <class Function>
 auto destroyed_stream(Hook<Function> hook) {
   return [hook](cuda::Stream stream) {
     const EndOfStream end;
-    if (surveys()) Survey::instance().memory().stream_destroyed(stream);  // first: afterwards the handle may be reused
+    if (surveys()) {
+      Survey::instance().look_at_results();
+      Survey::instance().memory().stream_destroyed(stream);  // first: afterwards the handle may be reused
+    }
     return hook(stream);
   };
 }

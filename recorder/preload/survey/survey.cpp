@@ -31,6 +31,9 @@ namespace {
 // to do.
 constexpr double kPatience = 10, kLittlePatience = 0.1;  // seconds; the latter once that was in vain
 
+// So many launches of a kernel are watched until they end; with later ones the device goes on alone where it can.
+constexpr int64_t kWatched = 2;
+
 double now_in_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -55,13 +58,20 @@ void Survey::forget_in_child() {
   new (&mutex_) std::timed_mutex;
   new (&space_) CopySpace(config().survey_share);
   new (&loaded_) decltype(loaded_);
+  new (&under_way_) decltype(under_way_);
   new (&kernels_) decltype(kernels_);
   new (&memory_) DeviceMemory;
 }
 
-std::unique_lock<std::timed_mutex> Survey::no_trial() noexcept {
+std::unique_lock<std::timed_mutex> Survey::locked() noexcept {
   std::unique_lock lock(mutex_, std::defer_lock);
   if (!lock.try_lock_for(std::chrono::duration<double>(kPatience))) lock.release();
+  return lock;
+}
+
+std::unique_lock<std::timed_mutex> Survey::no_trial() noexcept {
+  auto lock = locked();
+  if (lock.owns_lock() && under_way_) by_itself([&] { finish_under_way(); });
   return lock;
 }
 
@@ -105,21 +115,34 @@ void Survey::count_captured(cuda::Function function) {
   count(*kernel, Unsurveyed::kCaptured);
 }
 
+// Adds what the words point to that the last copying has found. Whether that is more than before; nothing if that is
+// not known.
+std::optional<bool> Survey::add_found(Reach& reach, cuda::Stream stream) {
+  const auto words = Saver::instance().found(stream);
+  if (!words) return std::nullopt;
+  const size_t ranges = reach.ranges().size(), shared = reach.shared.size();
+  for (const uint64_t word : std::set(words->begin(), words->end())) reach.add_allocation_of(word);
+  return reach.ranges().size() != ranges || reach.shared.size() != shared;
+}
+
 // Copies what the launch reaches by its parameters, and what pointers there point into, and so on. A number may look
 // like a pointer; that costs a copy, no more.
 Unsurveyed Survey::save(const Launched& launched, Ticket& ticket) {
   const DeviceRange all = memory_.hull();
   Reach& reach = ticket.reach;
   for (size_t looked_at = 0;;) {
-    for (; looked_at != reach.shared.size(); looked_at = reach.shared.size()) {
+    while (looked_at != reach.shared.size()) {
+      looked_at = reach.shared.size();
       if (!follow_on_host(reach, all)) return Unsurveyed::kOtherMemory;
     }
     if (!ticket.trial.reserve(launched, reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
-    const auto words = ticket.trial.save(all);
-    if (!words) return Unsurveyed::kOtherMemory;
-    const size_t copied = reach.ranges().size();
-    for (const uint64_t word : std::set(words->begin(), words->end())) reach.add_allocation_of(word);
-    if (reach.ranges().size() == copied && reach.shared.size() == looked_at) return Unsurveyed::kNone;
+    if (!ticket.trial.save(all)) return Unsurveyed::kRefused;
+    if (ticket.looks_later) return Unsurveyed::kNone;
+    if (cuda::driver().synchronize(launched.stream) != cuda::kSuccess) return Unsurveyed::kRefused;
+    const auto has_more = add_found(reach, launched.stream);
+    if (!has_more) return Unsurveyed::kOtherMemory;
+    ticket.kernel->has_pointers |= *has_more;
+    if (!*has_more && reach.shared.size() == looked_at) return Unsurveyed::kNone;
   }
 }
 
@@ -137,6 +160,8 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
     patience_ = kLittlePatience;
     return Unsurveyed::kBusy;
   }
+  ticket.looks_later =
+      kernel.is_checked && kernel.surveyed >= kWatched && !kernel.has_pointers && ticket.reach.shared.empty();
   if (const Unsurveyed why = save(launched, ticket); why != Unsurveyed::kNone) return why;
   ticket.has_more_memory = ticket.reach.ranges().size() > named || !ticket.reach.shared.empty();
   kernel.most_bytes = std::max(kernel.most_bytes, ticket.reach.bytes());
@@ -151,8 +176,9 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
 
 void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   by_itself([&] {
-    ticket.lock = no_trial();
+    ticket.lock = locked();
     if (!ticket.lock.owns_lock() || recording().is_over()) return;
+    finish_under_way();
     memory_.stream_used(launched.stream);
     constexpr cuda::Result kImplicitCapture = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
     int capturing = 0;
@@ -177,10 +203,15 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   if (ticket.kernel == nullptr && ticket.lock.owns_lock()) ticket.lock.unlock();
 }
 
-// After the program's own launch.
-Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
+// After the program's own launch: whether it may run again.
+Unsurveyed Survey::may_repeat(const Launched& launched, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
   if (!ticket.trial.is_launch_done(kPatience)) return kernel.never = Unsurveyed::kBusy;
+  if (ticket.looks_later) {
+    const auto has_more = add_found(ticket.reach, launched.stream);
+    kernel.has_pointers = has_more.value_or(true);
+    return kernel.has_pointers ? Unsurveyed::kOtherMemory : Unsurveyed::kNone;
+  }
   if (ticket.is_first) {
     const auto touched = ticket.sight.end(ticket.reach);
     if (!touched) return Unsurveyed::kRefused;
@@ -189,25 +220,54 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   }
   const auto shares = ticket.trial.changed_shared_memory();
   if (!shares) return Unsurveyed::kRefused;
-  if (*shares) return kernel.never = Unsurveyed::kShared;
-  const Trial::Result result = ticket.trial.run(launched);
-  if (!result.trouble.empty()) return kernel.never = Unsurveyed::kRefused;
-  ++kernel.surveyed;
-  kernel.extra += std::ssize(result.differing);
+  return *shares ? kernel.never = Unsurveyed::kShared : Unsurveyed::kNone;
+}
+
+// Whether the launch varied. Nothing if the driver or the device failed.
+std::optional<bool> Survey::count_result(SurveyedKernel& kernel, int64_t number) {
+  const auto differing = Trial::end();
+  if (!differing) return std::nullopt;
   int64_t differ = 0;
-  for (size_t i = 0; i < result.differing.size(); ++i) {
-    const bool is_beside = trial_extra().is_beside(static_cast<int>(i)), differs = result.differing[i] > 0;
+  for (size_t i = 0; i < differing->size(); ++i) {
+    const bool is_beside = trial_extra().is_beside(static_cast<int>(i)), differs = (*differing)[i] > 0;
     differ += differs;
     kernel.extra_beside += is_beside;
     kernel.beside_that_differ += is_beside && differs;
   }
+  ++kernel.surveyed;
+  kernel.extra += std::ssize(*differing);
   kernel.extra_that_differ += differ;
-  kernel.most_words = std::max(kernel.most_words, std::ranges::max(result.differing));
-  if (differ == 0) return Unsurveyed::kNone;
-  if (kernel.varied++ == 0) {
-    kernel.first_varied = launches_;
-    kernel.caller = caller_of_launch();
+  kernel.most_words = std::max(kernel.most_words, std::ranges::max(*differing));
+  if (differ > 0 && kernel.varied++ == 0) kernel.first_varied = number;
+  return differ > 0;
+}
+
+void Survey::finish_under_way() {
+  if (!under_way_) return;
+  const double begin = now_in_seconds();
+  const UnderWay launch = *std::exchange(under_way_, std::nullopt);
+  const InContext current(launch.context);
+  if (!count_result(*launch.kernel, launch.number)) {
+    count(*launch.kernel, launch.kernel->never = Unsurveyed::kRefused);
   }
+  launch.kernel->seconds += now_in_seconds() - begin;
+}
+
+Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
+  SurveyedKernel& kernel = *ticket.kernel;
+  if (const Unsurveyed why = may_repeat(launched, ticket); why != Unsurveyed::kNone) return why;
+  if (!ticket.trial.begin(launched)) return kernel.never = Unsurveyed::kRefused;
+  // Its code cannot make it vary, and it never did: that it did now would be told later, without its caller.
+  if (kernel.surveyed >= kWatched && kernel.varied == 0 && kernel.cannot_vary()) {
+    cuda::Context context = nullptr;
+    cuda::driver().current_context(&context);
+    under_way_ = {&kernel, context, launches_};
+    return Unsurveyed::kNone;
+  }
+  const auto varies = count_result(kernel, launches_);
+  if (!varies) return kernel.never = Unsurveyed::kRefused;
+  if (!*varies) return Unsurveyed::kNone;
+  if (kernel.caller.is_empty()) kernel.caller = caller_of_launch();
   try_twin(launched, ticket);
   // A launch whose memory is found by pointers in memory, or by its code, cannot be repeated elsewhere.
   if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel, ticket.trial);
@@ -278,6 +338,8 @@ void Survey::report() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   try {
+    // The program ends. The driver may have ended already, or have been interrupted by a signal.
+    if (under_way_) count(*std::exchange(under_way_, std::nullopt)->kernel, Unsurveyed::kBusy);
     report_changes();
   } catch (...) {  // no memory
   }
@@ -297,14 +359,17 @@ std::string Survey::lines() {
 bool Survey::make_room() noexcept {
   bool made = false;
   by_itself([&] {
-    const auto lock = no_trial();
-    if (lock.owns_lock()) made = space_.give_back();
+    const auto lock = locked();
+    if (!lock.owns_lock()) return;
+    finish_under_way();
+    made = space_.give_back();
   });
   return made;
 }
 
 void Survey::context_ends() noexcept {
-  const auto lock = no_trial();
+  const auto lock = locked();
+  under_way_.reset();
   space_.context_ends();
   memory_.context_ends();
   Neighbour::instance().context_ends();

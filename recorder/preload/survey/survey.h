@@ -33,6 +33,7 @@ class Survey {
     SurveyedKernel* kernel = nullptr;  // null: this launch is not run again
     bool is_first = false;
     bool has_more_memory = false;  // than its parameters name
+    bool looks_later = false;      // whether it has, by pointers in memory: after the launch
     Reach reach;
     FirstSight sight;
     Trial trial;
@@ -42,6 +43,8 @@ class Survey {
 
   // Held while a thread changes memory or frees it, so that no launch is run again meanwhile.
   std::unique_lock<std::timed_mutex> no_trial() noexcept;
+  // Looks at the extra launches that are under way, if there are any, once they are done.
+  void look_at_results() noexcept { no_trial(); }
   DeviceMemory& memory() { return memory_; }
   // The program's allocation has failed for want of memory: gives back the survey's own. False if it has none.
   bool make_room() noexcept;
@@ -63,14 +66,27 @@ class Survey {
   void count_captured(cuda::Function function);
   Unsurveyed prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket);
   Unsurveyed save(const Launched& launched, Ticket& ticket);
+  static std::optional<bool> add_found(Reach& reach, cuda::Stream stream);
+  Unsurveyed may_repeat(const Launched& launched, Ticket& ticket);
+  static std::optional<bool> count_result(SurveyedKernel& kernel, int64_t number);
   Unsurveyed run(const Launched& launched, Ticket& ticket);
+  std::unique_lock<std::timed_mutex> locked() noexcept;
+  void finish_under_way();
   void try_twin(const Launched& launched, Ticket& ticket);
   void count(SurveyedKernel& kernel, Unsurveyed why);
   bool is_asked_for();
   void report_changes();
   void forget_in_child();
 
+  // Extra launches that the device works on while the program goes on.
+  struct UnderWay {
+    SurveyedKernel* kernel;
+    cuda::Context context;
+    int64_t number;  // of the launch
+  };
+
   std::timed_mutex mutex_;  // guards what follows
+  std::optional<UnderWay> under_way_;
   CopySpace space_;
   uint64_t unloads_ = 0;
   std::map<std::pair<cuda::Context, cuda::Function>, Loaded> loaded_;                       // until code is unloaded

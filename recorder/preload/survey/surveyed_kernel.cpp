@@ -102,6 +102,14 @@ std::optional<std::vector<DeviceRange>> variables_of(const SurveyedKernel& kerne
   return ranges;
 }
 
+bool SurveyedKernel::cannot_vary() const {
+  const auto is_zero = [&](const char* name) {
+    const auto found = facts.integers.find(name);
+    return found != facts.integers.end() && found->second == 0;
+  };
+  return is_zero("float_atomics") && is_zero("may_communicate");
+}
+
 spool::Surveyed SurveyedKernel::message() const {
   spool::Surveyed message{number, {{"kernel", layout.kernel}}, facts.integers};
   if (image != nullptr) message.texts["kernel_digest"] = image->digest;

@@ -44,7 +44,8 @@ struct SurveyedKernel {
   // Launches that varied and of which the order-free twin was tried; of these, those in which its results were equal.
   std::optional<LoadedTwin> twin;
   int64_t twin_trials = 0, twin_equal = 0;
-  bool is_checked = false;  // a launch has changed memory that its parameters name, and no other
+  bool is_checked = false;    // a launch has changed memory that its parameters name, and no other
+  bool has_pointers = false;  // in memory, to more than its parameters name: in one of its launches
   // Launches: all, surveyed, and of these: that varied. The first that did, among all of the program's, from 1 on.
   int64_t launches = 0, surveyed = 0, varied = 0, first_varied = 0;
   int64_t kept = 0;  // of those that varied: recorded for the replay
@@ -56,6 +57,8 @@ struct SurveyedKernel {
   std::map<Unsurveyed, int64_t> unsurveyed;
   bool is_told = false;  // to the writer, as it is now
 
+  // Whether its code has neither floating-point atomics nor communication between blocks.
+  bool cannot_vary() const;
   std::string digest() const { return image != nullptr ? image->digest : ""; }
   spool::Surveyed message() const;
 };

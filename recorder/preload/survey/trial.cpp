@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -70,7 +69,7 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
   shared_before_ = shared_after_ = shared_;
   for (DeviceRange& range : shared_before_) range.address = take(range.bytes);
   for (DeviceRange& range : shared_after_) range.address = take(range.bytes);
-  const uint64_t counts = take(sizeof(uint64_t) * pieces_.size() * static_cast<uint64_t>(extra.count + 1));
+  const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(extra.count + 1));
   const cuda::DevicePointer begin = space.reserve(end);
   for (SettledPiece& piece : pieces_) {
     for (uint64_t* place : {&piece.before, &piece.after, &piece.flags}) *place += begin;
@@ -92,9 +91,8 @@ std::vector<SavedPiece> Trial::copies(bool back) const {
   return copies;
 }
 
-std::optional<std::vector<uint64_t>> Trial::save(const DeviceRange& pointed_to) const {
-  if (!copy_shared(shared_before_)) return std::nullopt;
-  return Saver::instance().save(copies(/*back=*/false), pointed_to, stream_);
+bool Trial::save(const DeviceRange& pointed_to) const {
+  return copy_shared(shared_before_) && Saver::instance().save(copies(/*back=*/false), pointed_to, stream_);
 }
 
 bool Trial::copy_shared(const std::vector<DeviceRange>& copies) const {
@@ -116,8 +114,8 @@ std::optional<bool> Trial::changed_shared_memory() const {
 bool Trial::put_back_before() const { return Saver::instance().copy(copies(/*back=*/true), stream_); }
 
 bool Trial::settle(Settling settling, int number) const {
-  const uint64_t counts = sizeof(uint64_t) * pieces_.size() * static_cast<uint64_t>(number);
-  return Settler::instance().start(pieces_, settling, counts_ + counts, stream_);
+  const uint64_t count = counts_ + sizeof(uint64_t) * static_cast<uint64_t>(number);
+  return Settler::instance().start(pieces_, settling, count, stream_);
 }
 
 // The neighbour is there as long as the launch, and no longer: other launches have the device for themselves. Before
@@ -131,32 +129,19 @@ bool Trial::launch_extra(const Launched& launched, int number) const {
   return result == cuda::kSuccess;
 }
 
-Trial::Result Trial::run(const Launched& launched) {
-  const cuda::Driver& driver = cuda::driver();
-  Result result;
-  std::vector<uint64_t> counts(pieces_.size() * static_cast<size_t>(extra_.count));
-  const size_t bytes = sizeof(uint64_t) * counts.size();
-  if (driver.set_bytes(counts_, 0, bytes, stream_) != cuda::kSuccess || !settle(Settling::kKeep, extra_.count)) {
-    result.trouble = "the driver does not keep its memory";
-    return result;
+bool Trial::begin(const Launched& launched) {
+  const auto count = static_cast<size_t>(extra_.count);
+  if (cuda::driver().set_bytes(counts_, 0, sizeof(uint64_t) * count, stream_) != cuda::kSuccess ||
+      !settle(Settling::kKeep, extra_.count)) {
+    return false;
   }
-  int done = 0;
-  for (bool goes_on = true; goes_on && done < extra_.count; done += goes_on) {
-    goes_on = launch_extra(launched, done) &&
-              settle(done + 1 < extra_.count ? Settling::kCompare : Settling::kCompareAndEnd, done);
+  for (int number = 0; number < extra_.count; ++number) {
+    const bool is_last = number + 1 == extra_.count;
+    if (!launch_extra(launched, number) || !settle(is_last ? Settling::kCompareAndEnd : Settling::kCompare, number)) {
+      return put_back_result() && false;
+    }
   }
-  const bool is_back = done == extra_.count || put_back_result();
-  if (driver.copy_to_host(counts.data(), counts_, bytes, stream_) != cuda::kSuccess || !is_back ||
-      driver.synchronize(stream_) != cuda::kSuccess) {
-    result.trouble = "the driver failed";
-    return result;
-  }
-  if (done < extra_.count) result.trouble = "the driver does not launch it again";
-  for (int number = 0; number < done; ++number) {
-    const auto of_number = counts.begin() + number * std::ssize(pieces_);
-    result.differing.push_back(std::accumulate(of_number, of_number + std::ssize(pieces_), uint64_t{0}));
-  }
-  return result;
+  return Settler::instance().bring(counts_, count, stream_);
 }
 
 std::vector<DeviceRange> Trial::ranges() const {

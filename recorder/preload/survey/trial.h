@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "recorder/device/save_launch.h"
@@ -32,9 +31,9 @@ class Trial {
  public:
   // Takes room for two copies of what the launch reaches. False if there is none.
   bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra);
-  // Copies it, and waits for the stream; gives the words in it that are addresses in `pointed_to`, but in nothing that
-  // is copied. Nothing if the driver refuses, or there are too many.
-  std::optional<std::vector<uint64_t>> save(const DeviceRange& pointed_to) const;
+  // Begins to copy it, and to look for words in it that are addresses in `pointed_to`, but in nothing that is copied.
+  // False if the driver refuses.
+  bool save(const DeviceRange& pointed_to) const;
   // Whether the stream has done the program's own launch after so many seconds. If not, the launch must not run again:
   // it may wait for something that this thread is about to do.
   bool is_launch_done(double seconds) const { return wait_for(stream_, seconds); }
@@ -43,16 +42,16 @@ class Trial {
   // driver refuses.
   std::optional<bool> changed_shared_memory() const;
 
-  struct Result {
-    std::string trouble;              // why it ended early; empty if it did not
-    std::vector<uint64_t> differing;  // for each extra launch: the 32-bit words that differ from the program's own
-  };
-  Result run(const Launched& launched);
+  // Enqueues the extra launches and all that they need. False if the driver refuses.
+  bool begin(const Launched& launched);
+  // Waits for them. For each extra launch: the 32-bit words that differ from the program's own. Nothing if the device
+  // failed. No other trial may begin before.
+  static std::optional<std::vector<uint64_t>> end() { return Settler::instance().brought(); }
   // After that: whether this function, with the program's parameters on the memory that the program's launch found,
   // gives equal results so many times. Nothing if the driver refuses.
   std::optional<bool> repeats(const Launched& launched, cuda::Function function, int times);
 
-  // What the launch reaches; and, after run(), what it found there, and what it left. False if the driver refuses.
+  // What the launch reaches; and, after end(), what it found there, and what it left. False if the driver refuses.
   std::vector<DeviceRange> ranges() const;
   bool put_back_before() const;
   bool put_back_result() const { return settle(Settling::kCompareAndEnd, extra_.count); }
@@ -67,7 +66,7 @@ class Trial {
   ExtraLaunches extra_;
   std::vector<SettledPiece> pieces_;
   std::vector<DeviceRange> shared_, shared_before_, shared_after_;  // and copies of them
-  cuda::DevicePointer counts_ = 0;  // numbers for each extra launch, and then some more: one for each piece
+  cuda::DevicePointer counts_ = 0;                                  // a number for each extra launch, and one more
 };
 
 }  // namespace msda::record
