@@ -28,7 +28,7 @@ enum class Settling : uint32_t {
 class SettleTable {
  public:
   // `count`, on the device: a 64-bit number, to which the 32-bit words are added that differ from what was kept, and,
-  // where nothing was, from what was before.
+  // where nothing was, from what was before. The number after it, for the next comparison, becomes 0.
   SettleTable(Settling settling, uint64_t count) : mode_(static_cast<uint32_t>(settling)), count_at_(count) {}
 
   // False if the table is full.
@@ -38,8 +38,8 @@ class SettleTable {
     most_bytes_ = std::max(most_bytes_, piece.bytes);
     return true;
   }
-  unsigned count() const { return count_; }
-  // Of the grid, whose rows are the pieces.
+  // Of the grid: a row for each piece, and one if there is none.
+  unsigned rows() const { return std::max(1u, count_); }
   unsigned blocks() const {
     constexpr uint64_t kBytesOfBlock = 16 * kSettleThreads, kMostBlocks = 1024;
     return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));

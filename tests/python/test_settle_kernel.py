@@ -46,9 +46,10 @@ class Pieces:
 
     def settle(self, mode, blocks):
         table = b"".join(struct.pack("<5Q", *self.places(i), size) for i, size in enumerate(self.sizes)).ljust(40 * MOST_PIECES, b"\0")
-        self.memory.allocate(COUNT, bytes(8))
+        self.memory.allocate(COUNT, bytes(8) + bytes([255] * 8))
         KERNEL.launch(self.memory, blocks, {"pieces": table, "mode": struct.pack("<I", mode), "count": struct.pack("<Q", COUNT)},
                       rows=len(self.sizes))
+        assert self.memory.load(COUNT + 8, 8) == 0
         return self.memory.load(COUNT, 8)
 
 

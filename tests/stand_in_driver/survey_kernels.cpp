@@ -150,14 +150,15 @@ CUresult settle(const std::byte* bytes) {
   const auto mode = arguments.next<uint32_t>();
   auto* const count = arguments.next<uint64_t*>();
   constexpr uint64_t kUnit = 16;
+  if (!reachable(count, 2)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  count[1] = 0;
   for (size_t i = 0; i < std::size(pieces) && pieces[i].bytes > 0; ++i) {
     const auto& [memory, before, after, flags, size] = pieces[i];
     for (const std::byte* one : {memory, before, after}) {
       const auto address = reinterpret_cast<uintptr_t>(one);
       if (!allocated(address, size) || address % kUnit != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    if (!reachable(flags, static_cast<int>(size / kUnit + 1)) || !reachable(count, 1))
-      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!reachable(flags, static_cast<int>(size / kUnit + 1))) return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (uint64_t at = 0; at < size; at += kUnit) {
       const uint64_t some = std::min(kUnit, size - at);
       if (mode == 0) {

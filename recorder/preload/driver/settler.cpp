@@ -16,16 +16,16 @@ bool Settler::start(std::span<const SettledPiece> pieces, Settling settling, cud
                     cuda::Stream stream) noexcept {
   const std::lock_guard lock(mutex_);
   if (!kernel_.is_loaded()) return false;
-  while (!pieces.empty()) {
+  do {  // once at least: it sets the next number
     const auto some = pieces.first(std::min(kMostSettledPieces, pieces.size()));
     SettleTable table(settling, count);
     for (const SettledPiece& piece : some) table.add(piece);
     auto parameters = table.parameters();
-    if (kernel_.launch(table.blocks(), table.count(), kSettleThreads, stream, parameters) != cuda::kSuccess) {
+    if (kernel_.launch(table.blocks(), table.rows(), kSettleThreads, stream, parameters) != cuda::kSuccess) {
       return false;
     }
     pieces = pieces.subspan(some.size());
-  }
+  } while (!pieces.empty());
   return true;
 }
 

@@ -69,7 +69,7 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
   shared_before_ = shared_after_ = shared_;
   for (DeviceRange& range : shared_before_) range.address = take(range.bytes);
   for (DeviceRange& range : shared_after_) range.address = take(range.bytes);
-  const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(extra.count + 1));
+  const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(extra.count + 2));
   const cuda::DevicePointer begin = space.reserve(end);
   for (SettledPiece& piece : pieces_) {
     for (uint64_t* place : {&piece.before, &piece.after, &piece.flags}) *place += begin;
@@ -113,9 +113,9 @@ std::optional<bool> Trial::changed_shared_memory() const {
 
 bool Trial::put_back_before() const { return Saver::instance().copy(copies(/*back=*/true), stream_); }
 
-bool Trial::settle(Settling settling, int number) const {
-  const uint64_t count = counts_ + sizeof(uint64_t) * static_cast<uint64_t>(number);
-  return Settler::instance().start(pieces_, settling, count, stream_);
+bool Trial::settle(Settling settling, int count) const {
+  const cuda::DevicePointer at = counts_ + sizeof(uint64_t) * static_cast<uint64_t>(count);
+  return Settler::instance().start(pieces_, settling, at, stream_);
 }
 
 // The neighbour is there as long as the launch, and no longer: other launches have the device for themselves. Before
@@ -130,18 +130,15 @@ bool Trial::launch_extra(const Launched& launched, int number) const {
 }
 
 bool Trial::begin(const Launched& launched) {
-  const auto count = static_cast<size_t>(extra_.count);
-  if (cuda::driver().set_bytes(counts_, 0, sizeof(uint64_t) * count, stream_) != cuda::kSuccess ||
-      !settle(Settling::kKeep, extra_.count)) {
-    return false;
-  }
+  if (!settle(Settling::kKeep, 0)) return false;
   for (int number = 0; number < extra_.count; ++number) {
     const bool is_last = number + 1 == extra_.count;
-    if (!launch_extra(launched, number) || !settle(is_last ? Settling::kCompareAndEnd : Settling::kCompare, number)) {
+    if (!launch_extra(launched, number) ||
+        !settle(is_last ? Settling::kCompareAndEnd : Settling::kCompare, number + 1)) {
       return put_back_result() && false;
     }
   }
-  return Settler::instance().bring(counts_, count, stream_);
+  return Settler::instance().bring(counts_ + sizeof(uint64_t), static_cast<size_t>(extra_.count), stream_);
 }
 
 std::vector<DeviceRange> Trial::ranges() const {

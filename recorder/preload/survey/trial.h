@@ -54,11 +54,11 @@ class Trial {
   // What the launch reaches; and, after end(), what it found there, and what it left. False if the driver refuses.
   std::vector<DeviceRange> ranges() const;
   bool put_back_before() const;
-  bool put_back_result() const { return settle(Settling::kCompareAndEnd, extra_.count); }
+  bool put_back_result() const { return settle(Settling::kCompareAndEnd, 0); }
 
  private:
   std::vector<SavedPiece> copies(bool back) const;
-  bool settle(Settling settling, int number) const;
+  bool settle(Settling settling, int count) const;
   bool copy_shared(const std::vector<DeviceRange>& copies) const;
   bool launch_extra(const Launched& launched, int number) const;
 
@@ -66,7 +66,7 @@ class Trial {
   ExtraLaunches extra_;
   std::vector<SettledPiece> pieces_;
   std::vector<DeviceRange> shared_, shared_before_, shared_after_;  // and copies of them
-  cuda::DevicePointer counts_ = 0;                                  // a number for each extra launch, and one more
+  cuda::DevicePointer counts_ = 0;  // a number for each extra launch, one before them, and one after
 };
 
 }  // namespace msda::record
