@@ -30,7 +30,7 @@ struct Opcode {
 };
 constexpr Opcode kSeparate[] = {{"ATOM", 0x1A2, 0x18A}, {"ATOMG", 0x1A3, 0x1A8}, {"RED", 0x1A6, 0x18E}};
 constexpr Opcode kJoint[] = {{"ATOM", 0x18A, 0x18A}, {"ATOMG", 0x1A8, 0x1A8}, {"RED", 0x18E, 0x18E}};
-constexpr unsigned kRed = 0x18E;
+constexpr unsigned kRed = 0x18E, kGeneric = 0x18A;
 
 struct FloatType {
   unsigned number;
@@ -79,12 +79,27 @@ bool has_address_in_registers(const InstructionWords& words, const Opcode& opcod
 
 const char* why_no_twin(const GlobalAddition& addition, const InstructionWords& words, int architecture,
                         TwinOperation operation) {
-  if (operation == TwinOperation::kCount) {
-    if (!has_address_in_registers(words, addition.opcode, architecture)) return "the address is not in two registers";
-    if (addition.type.bits > 32 && uses_result(words, addition.opcode))
-      return "more than 32 bits of the result are used";
-  } else if (addition.type.bits > 64 && operation != TwinOperation::kMax) {
-    return "integers have no such vector";
+  const int elements = addition.type.elements, bits = addition.type.bits;
+  const bool adds_32_bits = operation == TwinOperation::kCount || operation == TwinOperation::kNothing;
+  if (adds_32_bits && bits > 32 && uses_result(words, addition.opcode)) {
+    return "more than 32 bits of the result are used";
+  }
+  switch (operation) {
+    case TwinOperation::kAdd:
+    case TwinOperation::kXor:
+      return bits > 64 ? "integers have no such vector" : nullptr;
+    case TwinOperation::kCount:
+      return has_address_in_registers(words, addition.opcode, architecture) ? nullptr
+                                                                            : "the address is not in two registers";
+    case TwinOperation::kGreatest:
+    case TwinOperation::kLeast:
+      if (elements > 1 && bits > 32) return "integers would compare a vector's elements all at once";
+      if (elements > 1 && architecture < kFirstSeparate) return "pairs have no maximum before sm_90";
+      return elements > 1 && addition.opcode.of_integers == kGeneric ? "generic addresses have no maximum of pairs"
+                                                                     : nullptr;
+    case TwinOperation::kMax:
+    case TwinOperation::kNothing:
+      return nullptr;
   }
   return nullptr;
 }
@@ -103,6 +118,20 @@ InstructionWords with_integers(InstructionWords words, const Opcode& opcode, int
   return words;
 }
 
+// The greatest or the least addend.
+InstructionWords with_extremes(InstructionWords words, const GlobalAddition& addition, int architecture,
+                               bool is_greatest) {
+  constexpr unsigned kU32 = 0, kS32 = 1, kU64 = 2, kMin = 1, kMax = 2;
+  if (addition.type.elements > 1) {
+    InstructionWords::set_field(words.high, 24, 2, is_greatest ? kMax : kMin);
+    return words;
+  }
+  const unsigned s64 = architecture >= kFirstSeparate ? 3 : 5;
+  const unsigned is_signed = addition.type.bits == 32 ? kS32 : s64,
+                 is_unsigned = addition.type.bits == 32 ? kU32 : kU64;
+  return with_integers(words, addition.opcode, architecture, is_greatest ? is_signed : is_unsigned, kMax);
+}
+
 InstructionWords twin_words(const GlobalAddition& addition, InstructionWords words, int architecture,
                             TwinOperation operation) {
   constexpr unsigned kU32 = 0, kU64 = 2, kAdd = 0, kMax = 2, kXor = 7;
@@ -119,6 +148,12 @@ InstructionWords twin_words(const GlobalAddition& addition, InstructionWords wor
       return words;
     case TwinOperation::kCount:
       InstructionWords::set_field(words.low, 32, 8, words.address() + 1);
+      return with_integers(words, addition.opcode, architecture, kU32, kAdd);
+    case TwinOperation::kGreatest:
+    case TwinOperation::kLeast:
+      return with_extremes(words, addition, architecture, operation == TwinOperation::kGreatest);
+    case TwinOperation::kNothing:
+      InstructionWords::set_field(words.low, 32, 8, InstructionWords::kNoRegister);
       return with_integers(words, addition.opcode, architecture, kU32, kAdd);
   }
   return words;

@@ -20,6 +20,16 @@
 // kMax. Elements compare as unsigned integers of 32 or 64 bits. Vectors of 128 bits, for which integers have no
 // instruction, compare as vectors of 16-bit floating-point numbers; float32 as bfloat16, which for the upper halves is
 // float32 with fewer bits. That is order-free if a NaN gives way to any number, and two of them to one and the same.
+//
+// kGreatest and kLeast. Where memory holds zeros, the first leaves the greatest addend, or 0 if none is positive; the
+// second the least, or, if none is negative, any other addend or 0. Floating-point numbers without a sign order as
+// their bits do: so kGreatest is the maximum of signed integers, in which numbers with a sign are less than 0, and
+// kLeast that of unsigned ones, in which they are greater than all others, the more so the further they lie from 0. A
+// NaN without a sign is greater than infinity, one with a sign less than its negative. Pairs of 16-bit numbers have a
+// minimum and a maximum of their own from sm_90 on, in which a NaN gives way. Other vectors, and pairs below sm_90,
+// have no such twin: integers would compare all of their bits at once.
+//
+// kNothing adds the integer 0: memory is as the function leaves it without its floating-point additions.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +41,7 @@
 
 namespace msda::record {
 
-enum class TwinOperation { kAdd, kXor, kMax, kCount };
+enum class TwinOperation { kAdd, kXor, kMax, kCount, kGreatest, kLeast, kNothing };
 
 // An instruction that adds floating-point numbers in memory, or may be part of such a sum.
 struct FloatAddition {
