@@ -8,10 +8,18 @@ import functools
 import operator
 import random
 import re
+import struct
+
+import numpy as np
 
 WARP = 32
 OPERATIONS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
               "min": min, "max": max, "shl": lambda a, b: a << min(b, 64), "shr": lambda a, b: a >> min(b, 64), "cvt": lambda a, _: a}
+OPERATIONS |= {"brev": lambda a, _: int(f"{a:032b}"[::-1], 2), "clz": lambda a, _: 32 - a.bit_length()}  # of 32 bits
+COMPARISONS = {"eq": operator.eq, "ne": operator.ne, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}  # registers have their bits
+FLOAT_OPERATIONS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "abs": lambda a, _: abs(a),
+                    "cvt": lambda a, _: a}
 PARAMETERS, SHARED = 1 << 60, 1 << 61  # where these memories begin
 
 
@@ -57,7 +65,14 @@ def terms(text):
 
 @functools.cache
 def integer(text):
-    return int(text, 0)
+    return int(text.replace("0d", "0x"), 0)  # 0d begins the bits of a number of float64
+
+
+def number(bits, kind):
+    """Of these bits as a number of such a type: float64 holds each of them exactly."""
+    if kind not in FLOATS:
+        return np.float64(bits)
+    return np.float64(struct.unpack(FLOATS[kind], bits.to_bytes(struct.calcsize(FLOATS[kind]), "little"))[0])
 
 
 class Kernel:
@@ -164,7 +179,9 @@ class Thread:
 
     def do_setp(self, words, given):
         a, b = self.value(given[1]), self.value(given[2])
-        result = {"eq": a == b, "ne": a != b, "ge": a >= b, "lt": a < b, "le": a <= b}[words[1]]
+        if words[-1] in FLOATS:
+            a, b = number(a, words[-1]), number(b, words[-1])
+        result = bool(COMPARISONS[words[1]](a, b)) and (words[1] != "ne" or a == a and b == b)  # ne is false of a NaN, too
         self.registers[given[0]] = result and (words[2] != "and" or self.registers[given[3]])
 
     def do_selp(self, words, given):
@@ -190,7 +207,7 @@ class Thread:
 
     def do_red(self, words, given):
         (address,), size = self.places(words, given[0])
-        self.memory.store(address, size, self.memory.load(address, size) + self.value(given[1]))
+        self.memory.store(address, size, OPERATIONS[words[2]](self.memory.load(address, size), self.value(given[1])))
 
     def do_atom(self, words, given):
         (address,), size = self.places(words, given[1])
@@ -198,7 +215,18 @@ class Thread:
         self.memory.store(address, size, before + operand if "add" in words else operand)
         self.registers[given[0]] = before
 
+    def compute_float(self, words, given):
+        """In float64, rounded to nearest, as all of the recorder's."""
+        kind = words[-1]
+        assert words[0] == "cvt" and words[-2] == "f64" or kind == "f64" and (words[0] == "abs" or words[1] == "rn")
+        numbers = [number(self.value(one), kind) for one in given[1:]]
+        with np.errstate(all="ignore"):
+            result = FLOAT_OPERATIONS[words[0]](*numbers, *[None] * (2 - len(numbers)))
+        self.registers[given[0]] = int.from_bytes(struct.pack("<d", result), "little")
+
     def compute(self, words, given):
+        if words[-1] in FLOATS or "f64" in words:
+            return self.compute_float(words, given)
         name, kind = words[0], words[1]
         width = int((kind if name == "cvt" else words[-1])[1:])
         a, b = self.value(given[1]), self.value(given[2]) if len(given) > 2 else 0
