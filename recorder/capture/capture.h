@@ -100,6 +100,7 @@ struct KernelImage {
 struct SurveyedKernel {
   std::map<std::string, std::string> texts;  // kernel, kernel_digest, architecture
   std::map<std::string, int64_t> integers;   // launches, surveyed, varied, ...
+  std::map<std::string, double> numbers;     // evidence_difference, ...
 };
 
 // A test's |observed - expected| <= atol + rtol * |expected|.

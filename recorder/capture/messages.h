@@ -55,7 +55,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorInfo, name, path, type, shape, digest, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Run, argv, environment, libraries, facts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Seed, time, source, value, invocation)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelImage, digest, name, architecture, facts, image)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SurveyedKernel, texts, integers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SurveyedKernel, texts, integers, numbers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedTolerance, atol, rtol)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parameters, bytes, offsets, sizes)
 

@@ -186,6 +186,16 @@ std::map<std::string, int64_t> Reader::Impl::integers(const Node& node) const {
   return result;
 }
 
+std::map<std::string, double> Reader::Impl::reals(const Node& node) const {
+  std::map<std::string, double> result;
+  for (const std::string& name : attribute_names(node)) {
+    const Type type(H5Aget_type(attribute(node, name)->get()));
+    if (H5Tget_class(type.get()) != H5T_FLOAT) continue;
+    if (const auto value = real(node, name)) result[name] = *value;
+  }
+  return result;
+}
+
 std::vector<std::string> Reader::Impl::attribute_names(const Node& node) const {
   std::vector<std::string> names;
   if (!hdf5::list_attributes(node.get(), names)) {

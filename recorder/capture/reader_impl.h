@@ -82,6 +82,8 @@ struct Reader::Impl {
   std::map<std::string, std::string> texts(const Group& parent, const std::string& name) const;
   std::map<std::string, std::string> texts(const Node& node) const;
   std::map<std::string, int64_t> integers(const Node& node) const;
+  // Attributes whose type is a floating-point one.
+  std::map<std::string, double> reals(const Node& node) const;
 
   std::vector<std::string> attribute_names(const Node& node) const;
 

@@ -110,6 +110,7 @@ void Writer::write_survey(const std::vector<SurveyedKernel>& kernels) {
     const hdf5::Group group = impl_->group(fmt::format("/survey/{:06}", i));
     impl_->attributes(group.get(), kernels[i].texts);
     for (const auto& [name, value] : kernels[i].integers) impl_->attribute(group.get(), name, value);
+    for (const auto& [name, value] : kernels[i].numbers) impl_->attribute(group.get(), name, value);
   }
 }
 

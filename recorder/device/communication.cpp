@@ -67,6 +67,9 @@ const char* kind_of(std::span<const std::byte, kInstructionBytes> instruction, i
   return atomic && atomic->kind == Atomic::Kind::kGlobal ? kind_of_atomic(words, *atomic) : nullptr;
 }
 
+// Whether what counts under this name reads. Stores and fences alone hand on nothing that a block reads.
+bool reads(std::string_view kind) { return kind != "strong_stores" && kind != "fences"; }
+
 }  // namespace
 
 std::optional<Communication> communication_in(std::span<const std::byte> cubin, std::string_view function,
@@ -86,8 +89,21 @@ std::optional<Communication> communication_in(std::span<const std::byte> cubin, 
     if (const char* kind = kind_of(instruction, *number)) ++found.counts[kind];
   });
   for (const auto& [name, count] : found.counts) {
-    found.may_communicate = found.may_communicate || (count > 0 && name != "strong_stores" && name != "fences");
+    found.may_communicate = found.may_communicate || (count > 0 && reads(name));
   }
+  return found;
+}
+
+std::vector<CommunicatingInstruction> communicating_in(std::span<const std::byte> cubin, std::string_view function,
+                                                       std::string_view architecture) {
+  std::vector<CommunicatingInstruction> found;
+  const auto number = decodable_architecture(architecture);
+  if (!number || !atomic_fields_are_known(*number)) return found;
+  for_each_instruction(code_of(cubin, function),
+                       [&](uint64_t offset, std::span<const std::byte, kInstructionBytes> instruction) {
+                         const char* kind = kind_of(instruction, *number);
+                         if (kind != nullptr && reads(kind)) found.push_back({offset, kind});
+                       });
   return found;
 }
 

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "recorder/device/instructions.h"
 
@@ -33,5 +35,15 @@ struct Communication {
 // Nothing if the cubin does not hold the function, or the architecture ("sm_90") is none of sm_80 to sm_121.
 std::optional<Communication> communication_in(std::span<const std::byte> cubin, std::string_view function,
                                               std::string_view architecture);
+
+// An instruction by which a block reads what another one may have written, and the name that it counts under.
+struct CommunicatingInstruction {
+  uint64_t offset = 0;  // in the function's code
+  const char* kind = "";
+};
+
+// Those that make may_communicate true, ascending by offset. None where communication_in() gives nothing.
+std::vector<CommunicatingInstruction> communicating_in(std::span<const std::byte> cubin, std::string_view function,
+                                                       std::string_view architecture);
 
 }  // namespace msda::record

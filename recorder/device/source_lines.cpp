@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "recorder/device/cubin.h"
 #include "recorder/device/instructions.h"
@@ -238,11 +239,21 @@ std::vector<AtomicInstruction> atomics_in(std::span<const std::byte> cubin, std:
     const auto atomic = atomic_in(code.subspan(at).first<kInstructionBytes>(), *number);
     if (atomic) atomics.push_back({at, atomic->opcode, {}});
   }
-  if (atomics.empty()) return atomics;
+  std::vector<uint64_t> offsets;
+  for (const AtomicInstruction& atomic : atomics) offsets.push_back(atomic.offset);
+  auto lines = source_lines_at(cubin, function, offsets);
+  for (size_t i = 0; i < lines.size(); ++i) atomics[i].lines = std::move(lines[i]);
+  return atomics;
+}
+
+std::vector<std::vector<SourceLine>> source_lines_at(std::span<const std::byte> cubin, std::string_view function,
+                                                     std::span<const uint64_t> offsets) {
+  std::vector<std::vector<SourceLine>> lines;
+  if (offsets.empty()) return lines;
   const Table table = table_of(cubin, function);
   size_t room = size_t{16} << 20;  // many times what code that a compiler made has
-  for (AtomicInstruction& atomic : atomics) atomic.lines = table.lines_at(atomic.offset, room);
-  return atomics;
+  for (const uint64_t offset : offsets) lines.push_back(table.lines_at(offset, room));
+  return lines;
 }
 
 }  // namespace msda::record

@@ -1,5 +1,5 @@
-// Finds the atomic instructions of a cubin's function, and their source lines by the cubin's line table, which
-// compilers write for -lineinfo. Needs no disassembler. Pure functions of the bytes, which may be damaged.
+// Finds the atomic instructions of a cubin's function, and source lines of instructions by the cubin's line table,
+// which compilers write for -lineinfo. Needs no disassembler. Pure functions of the bytes, which may be damaged.
 #pragma once
 
 #include <compare>
@@ -30,5 +30,9 @@ struct AtomicInstruction {
 // The atomic instructions (instructions.h), ascending by offset; none if the architecture ("sm_90") is not decodable.
 std::vector<AtomicInstruction> atomics_in(std::span<const std::byte> cubin, std::string_view function,
                                           std::string_view architecture);
+
+// The lines of the instructions at these offsets in the function's code, each as those of an AtomicInstruction.
+std::vector<std::vector<SourceLine>> source_lines_at(std::span<const std::byte> cubin, std::string_view function,
+                                                     std::span<const uint64_t> offsets);
 
 }  // namespace msda::record

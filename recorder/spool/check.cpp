@@ -93,6 +93,7 @@ void check(const Begin& begin) {
 void check(const Surveyed& surveyed) {
   check_facts(surveyed.texts);
   check_facts(surveyed.integers);
+  check_facts(surveyed.numbers);
 }
 
 void check(const Tensor& tensor) {

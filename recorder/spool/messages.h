@@ -163,9 +163,10 @@ struct Surveyed {
   uint64_t number = 0;
   std::map<std::string, std::string> texts;  // kernel, kernel_digest, architecture
   std::map<std::string, int64_t> integers;   // launches, surveyed, varied, ...
+  std::map<std::string, double> numbers;     // evidence_difference, ...
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& number& texts& integers;
+    archive& number& texts& integers& numbers;
   }
 };
 

@@ -279,10 +279,15 @@ void Builder::begin_next_capture() {
 }
 
 void Builder::write_survey() {
-  constexpr int64_t kForKernel = 1 << 13;
+  constexpr size_t kForKernel = 1 << 13;
   std::vector<capture::SurveyedKernel> kernels;
-  for (const auto& [number, surveyed] : surveyed_) kernels.push_back({surveyed.texts, surveyed.integers});
-  if (!kernels.empty() && writer().reserve(kForKernel * std::ssize(kernels))) writer().write_survey(kernels);
+  size_t bytes = 0;
+  for (const auto& [number, surveyed] : surveyed_) {
+    kernels.push_back({surveyed.texts, surveyed.integers, surveyed.numbers});
+    bytes += kForKernel;
+    for (const auto& [name, text] : surveyed.texts) bytes += text.size();
+  }
+  if (!kernels.empty() && writer().reserve(static_cast<int64_t>(bytes))) writer().write_survey(kernels);
 }
 
 // Writes what is known only after all calls.

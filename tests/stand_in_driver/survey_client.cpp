@@ -106,6 +106,8 @@ class Program {
     add("survey_locked_sum", kCompareAndSwap, values, kCount);
     add("survey_torn_sum", kPlain, values, kCount);
     add("survey_torn_atomics", kFloatReduction, values, kCount);
+    scatter("survey_scattered_sums");
+    scatter("survey_wrong_sums");
     launch("survey_follow_table", 3, kPlain, follow);
     launch("survey_follow_host_table", 3, kPlain, follow_on_host);
     launch("survey_follow_hidden", 3, kPlain, follow_hidden);
@@ -146,6 +148,23 @@ class Program {
     void (SumBackward0::*volatile apply)(const Launching&) const = &SumBackward0::apply;  // not a copy of it
     (SumBackward0().*apply)(work);
     std::printf("%s %.2f\n", kernel.c_str(), value(sum, 0));
+  }
+
+  // Sums of numbers of both signs: of 32 the first 23 are added to, and every second one is 0 before.
+  void scatter(const std::string& kernel) const {
+    const int kCount = 2000, kSums = 32, kAddedTo = 23;
+    std::vector<float> x, before;
+    std::vector<int> indices;
+    for (int i = 0; i < kCount; ++i) {
+      x.push_back(static_cast<float>(i * 37 % 101 - 50) / 7.0f);
+      indices.push_back(i * i % kAddedTo);
+    }
+    for (int i = 0; i < kSums; ++i) before.push_back(i % 2 == 0 ? 0.0f : static_cast<float>(i) * 0.125f);
+    const CUdeviceptr sums = client_.upload(before), twice = client_.upload(std::vector<float>(x.size()));
+    const CUdeviceptr values = client_.upload(x), places = client_.upload(indices);
+    const Argument arguments[] = {sums, twice, values, places, kCount};
+    launch(kernel, 5, kFloatReduction, arguments);
+    std::printf("%s %.2f\n", kernel.c_str(), value(twice, 1));
   }
 
   void launch(const std::string& kernel, int times, const Code& code, std::span<const Argument> arguments,

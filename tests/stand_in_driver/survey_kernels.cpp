@@ -24,22 +24,72 @@ CUresult twice(const std::byte* bytes) {
 constexpr char kDrawnSum[] = "survey_drawn_sum";
 const std::vector<Parameter> kLayoutOfSum{{0, 8}, {8, 8}, {16, 4}};
 
-// sum += each x: in an order that is drawn anew for each launch, or as they come; or as the order-free twin does it.
-enum class Order { kDrawn, kFixed, kNone };
+// How a kernel adds: in an order that is drawn anew for each launch, or as they come; or as one of its twins does it,
+// whose order is drawn, too. kWrong is no order's: each sum is a little off.
+enum class Adding { kDrawn, kFixed, kWrong, kIntegers, kCount, kNothing, kGreatest, kLeast };
 
-template <Order order>
-CUresult sum(const std::byte* bytes) {
+std::mt19937& draws() {
   static thread_local std::mt19937 random(1);
+  return random;
+}
+
+float added(float* to, float term, Adding adding) {
+  const auto bits = std::bit_cast<uint32_t>(*to), of_term = std::bit_cast<uint32_t>(term);
+  const auto each = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to) >> 32);
+  switch (adding) {
+    case Adding::kDrawn:
+    case Adding::kFixed:
+      return *to + term;
+    case Adding::kWrong:
+      return *to + term * (draws()() % 2 == 0 ? 1.0f : 1.01f);
+    case Adding::kIntegers:
+      return std::bit_cast<float>(bits + of_term);
+    case Adding::kCount:
+      return std::bit_cast<float>(bits + each);
+    case Adding::kNothing:
+      return *to;
+    case Adding::kGreatest:
+      return static_cast<int32_t>(bits) < static_cast<int32_t>(of_term) ? term : *to;
+    case Adding::kLeast:
+      return bits < of_term ? term : *to;
+  }
+  return *to;
+}
+
+// sum += each x.
+template <Adding adding>
+CUresult sum(const std::byte* bytes) {
   Arguments arguments(bytes);
   auto* const sum = arguments.next<float*>();
   const auto* const x = arguments.next<const float*>();
   const int count = arguments.next<int>();
   if (!reachable(sum, 1) || !reachable(x, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   std::vector<float> terms(x, x + count);
-  if (order != Order::kFixed) std::ranges::shuffle(terms, random);
-  for (const float term : terms) {
-    const auto bits = std::bit_cast<uint32_t>(*sum) + std::bit_cast<uint32_t>(term);
-    *sum = order == Order::kNone ? std::bit_cast<float>(bits) : *sum + term;
+  if (adding != Adding::kFixed) std::ranges::shuffle(terms, draws());
+  for (const float term : terms) *sum = added(sum, term, adding);
+  return CUDA_SUCCESS;
+}
+
+constexpr char kScatteredSums[] = "survey_scattered_sums", kWrongSums[] = "survey_wrong_sums";
+const std::vector<Parameter> kLayoutOfSums{{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}};
+
+// sums[index] += x, and twice[i] = 2 * x, for each of them.
+template <Adding adding>
+CUresult scattered_sums(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  auto *const sums = arguments.next<float*>(), *const twice = arguments.next<float*>();
+  const auto* const x = arguments.next<const float*>();
+  const auto* const indices = arguments.next<const int*>();
+  const int count = arguments.next<int>();
+  if (!reachable(twice, count) || !reachable(x, count) || !reachable(indices, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  std::vector<int> order(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) order[static_cast<size_t>(i)] = i;
+  std::ranges::shuffle(order, draws());
+  for (const int i : order) {
+    float* const to = sums + indices[i];
+    if (!reachable(to, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    *to = added(to, x[i], adding);
+    twice[i] = 2 * x[i];
   }
   return CUDA_SUCCESS;
 }
@@ -181,12 +231,45 @@ CUresult settle(const std::byte* bytes) {
 
 }  // namespace
 
+namespace {
+
+// What sm_90's reduction of integers does, which is in the place of one of float32.
+Adding adding_of(uint64_t low, uint64_t high) {
+  const auto address = low >> 24 & 0xFF, data = low >> 32 & 0xFF, type = high >> 9 & 7, operation = high >> 23 & 7;
+  constexpr uint64_t kAdd = 0, kMax = 2, kSigned = 1, kZero = 0xFF;
+  if (operation == kMax) return type == kSigned ? Adding::kGreatest : Adding::kLeast;
+  if (operation != kAdd || data == kZero) return Adding::kNothing;
+  return data == address + 1 ? Adding::kCount : Adding::kIntegers;
+}
+
+template <Adding adding>
+const KernelCode* twin_code(const std::string& name) {
+  static const KernelCode of_sum{kDrawnSum, kLayoutOfSum, sum<adding>};
+  static const KernelCode of_sums{kScatteredSums, kLayoutOfSums, scattered_sums<adding>};
+  static const KernelCode of_wrong_sums{kWrongSums, kLayoutOfSums, scattered_sums<adding>};
+  return name == kDrawnSum ? &of_sum : name == kScatteredSums ? &of_sums : &of_wrong_sums;
+}
+
+}  // namespace
+
 const KernelCode* as_written(const KernelCode* kernel, const char* code, size_t bytes) {
-  static const KernelCode of_integers{kDrawnSum, kLayoutOfSum, sum<Order::kNone>};
-  uint64_t first = 0;
-  if (kernel == nullptr || kernel->name != kDrawnSum || bytes < sizeof first) return kernel;
-  std::memcpy(&first, code, sizeof first);
-  return (first & 0xFFF) == kIntegerReduction ? &of_integers : kernel;
+  uint64_t words[2];
+  if (kernel == nullptr || bytes < sizeof words) return kernel;
+  if (kernel->name != kDrawnSum && kernel->name != kScatteredSums && kernel->name != kWrongSums) return kernel;
+  std::memcpy(words, code, sizeof words);
+  if ((words[0] & 0xFFF) != kIntegerReduction) return kernel;
+  switch (adding_of(words[0], words[1])) {
+    case Adding::kCount:
+      return twin_code<Adding::kCount>(kernel->name);
+    case Adding::kNothing:
+      return twin_code<Adding::kNothing>(kernel->name);
+    case Adding::kGreatest:
+      return twin_code<Adding::kGreatest>(kernel->name);
+    case Adding::kLeast:
+      return twin_code<Adding::kLeast>(kernel->name);
+    default:
+      return twin_code<Adding::kIntegers>(kernel->name);
+  }
 }
 
 CUdeviceptr counter() {
@@ -198,11 +281,13 @@ CUdeviceptr counter() {
 const std::vector<KernelCode>& survey_kernels() {
   static const std::vector<KernelCode> kernels = {
       {"survey_twice", {{0, 8}, {8, 4}}, twice},
-      {kDrawnSum, kLayoutOfSum, sum<Order::kDrawn>},
-      {"survey_fixed_sum", kLayoutOfSum, sum<Order::kFixed>},
-      {"survey_locked_sum", kLayoutOfSum, sum<Order::kDrawn>},
-      {"survey_torn_sum", kLayoutOfSum, sum<Order::kDrawn>},
-      {"survey_torn_atomics", kLayoutOfSum, sum<Order::kDrawn>},
+      {kDrawnSum, kLayoutOfSum, sum<Adding::kDrawn>},
+      {"survey_fixed_sum", kLayoutOfSum, sum<Adding::kFixed>},
+      {"survey_locked_sum", kLayoutOfSum, sum<Adding::kDrawn>},
+      {"survey_torn_sum", kLayoutOfSum, sum<Adding::kDrawn>},
+      {"survey_torn_atomics", kLayoutOfSum, sum<Adding::kDrawn>},
+      {kScatteredSums, kLayoutOfSums, scattered_sums<Adding::kDrawn>},
+      {kWrongSums, kLayoutOfSums, scattered_sums<Adding::kWrong>},
       {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_host_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_later", {{0, 8}, {8, 4}}, follow_table<0>},

@@ -67,6 +67,7 @@ Driver find() {
   get(driver.record_event, "cuEventRecord");
   get(driver.wait_for_event, "cuStreamWaitEvent");
   get(driver.wait_on_host, "cuEventSynchronize");
+  get(driver.library_unload, "cuLibraryUnload");
   return driver;
 }
 

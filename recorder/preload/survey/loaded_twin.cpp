@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "recorder/device/cubin.h"
-#include "recorder/device/twin.h"
 #include "recorder/preload/launch/functions.h"
 
 namespace msda::record {
@@ -34,22 +33,31 @@ std::optional<Twin> best_twin(const Image& image, const std::string& kernel, con
 
 LoadedTwin load_twin(const Image& image, const std::string& kernel, const std::string& architecture,
                      unsigned shared_bytes) {
-  LoadedTwin loaded;
   const auto twin = best_twin(image, kernel, architecture);
-  if (!twin) return loaded;
-  loaded.replaced = twin->replaced;
-  loaded.left = twin->without_twin.size();
+  return twin ? load_twin(*twin, kernel, shared_bytes) : LoadedTwin();
+}
+
+LoadedTwin load_twin(const Twin& twin, const std::string& kernel, unsigned shared_bytes) {
+  LoadedTwin loaded;
+  loaded.replaced = twin.replaced;
+  loaded.left = twin.without_twin.size();
   const cuda::Driver& driver = cuda::driver();
   cuda::Library library = nullptr;
   cuda::Function function = nullptr;
   loaded.is_refused =
-      driver.library_load(&library, twin->cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) != cuda::kSuccess ||
+      driver.library_load(&library, twin.cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) != cuda::kSuccess ||
       driver.library_kernel(&function, library, kernel.c_str()) != cuda::kSuccess;
   if (loaded.is_refused) return loaded;
   allow_shared_memory(function, shared_bytes);
   loaded.function = function;
   loaded.library = library;
   return loaded;
+}
+
+void unload_own(cuda::Library library) {
+  const auto unload = cuda::driver().library_unload;
+  if (library == nullptr || unload == nullptr || unload(library) != cuda::kSuccess) {
+  }  // it stays until the program ends
 }
 
 bool copy_values(const Image& image, cuda::Function function, const LoadedTwin& twin, cuda::Stream stream) {

@@ -267,7 +267,11 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   const auto varies = count_result(kernel, launches_);
   if (!varies) return kernel.never = Unsurveyed::kRefused;
   if (!*varies) return Unsurveyed::kNone;
-  if (kernel.caller.is_empty()) kernel.caller = caller_of_launch();
+  if (kernel.caller.is_empty()) {
+    kernel.caller = caller_of_launch();
+    kernel.additions = places_of_additions(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
+    kernel.communication = places_of_communication(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
+  }
   try_twin(launched, ticket);
   // A launch whose memory is found by pointers in memory, or by its code, cannot be repeated elsewhere.
   if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel, ticket.trial);
@@ -294,6 +298,9 @@ void Survey::try_twin(const Launched& launched, Ticket& ticket) {
   }
   ++kernel.twin_trials;
   kernel.twin_equal += *repeats;
+  if (!*repeats || kernel.evidence) return;
+  kernel.evidence = evidence_of(launched, *kernel.image, kernel.layout.kernel, kernel.facts.architecture, ticket.trial,
+                                config().survey_share);
 }
 
 void Survey::after_launch(const Launched& launched, Ticket& ticket, cuda::Result result) noexcept {

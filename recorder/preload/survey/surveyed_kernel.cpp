@@ -111,7 +111,7 @@ bool SurveyedKernel::cannot_vary() const {
 }
 
 spool::Surveyed SurveyedKernel::message() const {
-  spool::Surveyed message{number, {{"kernel", layout.kernel}}, facts.integers};
+  spool::Surveyed message{number, {{"kernel", layout.kernel}}, facts.integers, {}};
   if (image != nullptr) message.texts["kernel_digest"] = image->digest;
   if (!facts.architecture.empty()) message.texts["architecture"] = facts.architecture;
   const std::pair<const char*, const std::string&> callers[] = {
@@ -139,6 +139,12 @@ spool::Surveyed SurveyedKernel::message() const {
     message.integers["twin_refused"] = twin->is_refused;
     message.integers["twin_trials"] = twin_trials;
     message.integers["twin_equal"] = twin_equal;
+  }
+  if (evidence) evidence->tell(message.texts, message.integers, message.numbers);
+  const std::pair<const char*, const Places&> places[] = {{"additions", additions}, {"communication", communication}};
+  for (const auto& [name, found] : places) {
+    if (!found.text.empty()) message.texts[std::string("lines_of_") + name] = found.text;
+    if (found.left_out > 0) message.integers[std::string("lines_left_out_of_") + name] = found.left_out;
   }
   for (const auto& [name, value] : integers) message.integers[name] = value;
   for (const auto& [why, count] : unsurveyed) message.integers[std::string("not_surveyed_") + name_of(why)] = count;

@@ -12,7 +12,9 @@
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/survey/caller.h"
+#include "recorder/preload/survey/evidence.h"
 #include "recorder/preload/survey/loaded_twin.h"
+#include "recorder/preload/survey/places.h"
 #include "recorder/spool/messages.h"
 
 namespace msda::record {
@@ -44,6 +46,8 @@ struct SurveyedKernel {
   // Launches that varied and of which the order-free twin was tried; of these, those in which its results were equal.
   std::optional<LoadedTwin> twin;
   int64_t twin_trials = 0, twin_equal = 0;
+  std::optional<Evidence> evidence;  // of the first launch whose twin gave equal results
+  Places additions, communication;   // once a launch has varied
   bool is_checked = false;    // a launch has changed memory that its parameters name, and no other
   bool has_pointers = false;  // in memory, to more than its parameters name: in one of its launches
   // Launches: all, surveyed, and of these: that varied. The first that did, among all of the program's, from 1 on.

@@ -147,13 +147,17 @@ std::vector<DeviceRange> Trial::ranges() const {
   return ranges;
 }
 
-std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function function, int times) {
+bool Trial::launch_other(const Launched& launched, cuda::Function function, int number) const {
   Launched other = launched;
   other.function = function;
+  return launch_extra(other, number);
+}
+
+std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function function, int times) {
   std::optional<std::vector<Digest>> first;
   bool is_equal = true, is_done = true;
   for (int time = 0; time < times && is_equal && is_done; ++time) {
-    is_done = put_back_before() && launch_extra(other, time);
+    is_done = put_back_before() && launch_other(launched, function, time);
     auto now = is_done ? digests_of(ranges(), stream_) : std::nullopt;
     is_done = now.has_value();
     is_equal = !is_done || time == 0 || *now == *first;

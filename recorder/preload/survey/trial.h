@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "recorder/device/save_launch.h"
@@ -50,9 +51,13 @@ class Trial {
   // After that: whether this function, with the program's parameters on the memory that the program's launch found,
   // gives equal results so many times. Nothing if the driver refuses.
   std::optional<bool> repeats(const Launched& launched, cuda::Function function, int times);
+  // Launches the function with the program's parameters, on memory as it is, as the extra launch of this number would
+  // be: beside a neighbour, or alone. False if the driver refuses.
+  bool launch_other(const Launched& launched, cuda::Function function, int number) const;
 
   // What the launch reaches; and, after end(), what it found there, and what it left. False if the driver refuses.
   std::vector<DeviceRange> ranges() const;
+  std::span<const SettledPiece> pieces() const { return pieces_; }
   bool put_back_before() const;
   bool put_back_result() const { return settle(Settling::kCompareAndEnd, 0); }
 
