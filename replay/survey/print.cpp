@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "recorder/text/shell.h"
+#include "replay/survey/evidence.h"
 #include "replay/survey/remedy.h"
 
 namespace msda::replay {
@@ -87,7 +88,10 @@ std::string story_of(const Surveyed& kernel) {
   if (varied > 0 && kernel.fact("extra_that_differ") == kernel.fact("beside_that_differ")) {
     text += ", and only while other work occupied a part of the device";
   }
-  text += ". " + kernel.why + "." + caller_text(kernel);
+  text += ". " + kernel.why + ".";
+  if (kernel.verdict == SurveyVerdict::kOrderOnly) text += " " + evidence_text(kernel);
+  if (varied > 0) text += " " + places_text(kernel);
+  text += caller_text(kernel);
   if (varied > 0) text += remedy_text(kernel);
   for (const auto& [reason, count] : kernel.not_surveyed) {
     text += fmt::format(" {} not surveyed: {}.", launches_text(count), reason_text(reason));
@@ -155,6 +159,9 @@ Json kernel_json(const Surveyed& kernel) {
     json[name] = kernel.fact(name);
   }
   json["twin"] = twin_json(kernel);
+  json["evidence"] = evidence_json(kernel);
+  json["evidence_missing"] = kernel.evidence_missing;
+  json["source_lines"] = places_json(kernel);
   json["remedy"] = varies(kernel.verdict) ? remedy_json(kernel) : Json();
   json["code"] = code_json(kernel);
   json["not_surveyed"] = kernel.not_surveyed;

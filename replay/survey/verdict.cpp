@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/text/demangle.h"
 #include "replay/base/errors.h"
+#include "replay/survey/evidence.h"
 
 namespace msda::replay {
 namespace {
@@ -115,6 +117,11 @@ int64_t Surveyed::fact(const char* name) const {
   return found != facts.end() ? found->second : 0;
 }
 
+std::optional<double> Surveyed::number(const char* name) const {
+  const auto found = numbers.find(name);
+  return found != numbers.end() ? std::optional(found->second) : std::nullopt;
+}
+
 std::string reason_text(const std::string& reason) {
   static const std::map<std::string, std::string> kTexts{
       {"not_asked", "Not asked for (--from, --to, --seconds, --label)"},
@@ -145,14 +152,29 @@ std::vector<Surveyed> survey_of(const std::string& capture) {
     kernel.operation = text("operation");
     kernel.python = text("python");
     kernel.kernel = text::demangled(kernel.mangled);
+    kernel.added_type = text("evidence_type");
+    kernel.evidence_missing = text("evidence_missing");
     kernel.facts = one.integers;
+    kernel.numbers = one.numbers;
+    const auto damaged = [&](const std::string& what) {
+      return BadInput(fmt::format("{}: the survey says of {} that {}: the file is damaged; record again", capture,
+                                  kernel.mangled, what));
+    };
     for (const auto& [fact, count] : one.integers) {
       constexpr int64_t kMost = int64_t{1} << 40;  // sums of these do not overflow
       if (count < 0 || count > kMost) {
-        throw BadInput(fmt::format("{}: the survey says of {} that {} is {}: the file is damaged; record again",
-                                   capture, kernel.mangled, fact, count));
+        throw damaged(fmt::format("{} is {}", fact, count));
       }
       if (fact.starts_with(kUnsurveyed)) kernel.not_surveyed[fact.substr(kUnsurveyed.size())] = count;
+    }
+    for (const auto& [fact, number] : one.numbers) {
+      if (!std::isfinite(number) || number < 0) throw damaged(fmt::format("{} is {}", fact, number));
+    }
+    for (const char* kind : {"additions", "communication"}) {
+      const std::string name = std::string("lines_of_") + kind;
+      auto places = survey_places(text(name.c_str()));
+      if (!places) throw damaged(name + " is no list of lines");
+      kernel.places[kind] = *std::move(places);
     }
     Judgement judgement = judgement_of(kernel);
     kernel.verdict = judgement.verdict;

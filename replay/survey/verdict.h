@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msda::replay {
@@ -12,14 +14,26 @@ enum class SurveyVerdict { kRace, kArrivalOrder, kOrderOnly, kMayVary, kNotSurve
 const char* name_of(SurveyVerdict verdict);
 bool varies(SurveyVerdict verdict);
 
+// Instructions of one place.
+struct SurveyPlace {
+  std::string instruction;  // "RED", or, of what hands results on, the name that it counts under
+  int64_t count = 0;
+  std::vector<std::pair<std::string, int64_t>> lines;  // of files, from the inside out
+};
+
 struct Surveyed {
   std::string kernel, mangled;
   std::string node, operation, python;  // who launched it: PyTorch's autograd node and operation, a line of Python
   SurveyVerdict verdict = SurveyVerdict::kNotSurveyed;
   std::string why;                              // one or two sentences
   std::map<std::string, int64_t> facts;         // as the capture has them
+  std::map<std::string, double> numbers;        // the same
   std::map<std::string, int64_t> not_surveyed;  // launches, by the reason's name
-  int64_t fact(const char* name) const;         // 0 if it has none
+  // Of its additions: their type, and why nothing else is known of them.
+  std::string added_type, evidence_missing;
+  std::map<std::string, std::vector<SurveyPlace>> places;  // of "additions", and of "communication"
+  int64_t fact(const char* name) const;                    // 0 if it has none
+  std::optional<double> number(const char* name) const;
 };
 
 // The survey of a capture; none if it has none. Kernels that vary first; then by the share of launches that did, and by

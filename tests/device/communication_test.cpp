@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/device/listed_communication.h"
@@ -90,6 +91,25 @@ TEST(Communication, IsCountedInAFunction) {
   }
 }
 
+// Each instruction that reads what others may have written, at its place.
+TEST(Communication, IsFoundInAFunction) {
+  std::string code;
+  std::vector<std::pair<uint64_t, std::string>> expected, found;
+  for (const ListedCommunication& listed : kListedCommunication) {
+    if (listed.first > 100 || listed.last < 100) continue;
+    const std::string kind = kind_by_name(listed.name);
+    if (!kind.empty() && kind != "strong_stores" && kind != "fences") expected.emplace_back(code.size(), kind);
+    code += code_of_listed(listed);
+  }
+  const std::string cubin = test::make_cubin({"other", "f"}, code + "and a rest");
+  for (const auto& [offset, kind] : communicating_in(as_span(cubin), "f", "sm_100a")) found.emplace_back(offset, kind);
+  EXPECT_GT(found.size(), 10u);
+  EXPECT_EQ(found, expected);
+  EXPECT_THAT(communicating_in(as_span(cubin), "g", "sm_100"), testing::IsEmpty());
+  EXPECT_THAT(communicating_in(as_span(cubin), "f", "sm_75"), testing::IsEmpty());
+  EXPECT_THAT(communicating_in({}, "f", "sm_100"), testing::IsEmpty());
+}
+
 // Before sm_100 the opcodes of loads and stores of 256 bits have another meaning, or none.
 TEST(Communication, WideLoadsAreOfBlackwell) {
   int wide = 0;
@@ -110,6 +130,7 @@ TEST(Communication, OfDamagedCubinsIsHarmless) {
   for (int i = 0; i < 3000; ++i) {
     const std::vector<char> exact = test::damage(i % 2 == 0 ? whole : whole.substr(0, random() % whole.size()), random);
     communication_in(std::as_bytes(std::span(exact)), "f", sm(i % 3 == 0 ? 80 : 100));
+    communicating_in(std::as_bytes(std::span(exact)), "f", sm(i % 3 == 0 ? 80 : 100));
   }
 }
 

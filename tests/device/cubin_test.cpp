@@ -186,6 +186,17 @@ TEST(Atomics, HaveTheLinesOfTheTable) {
   for (const auto& atomic : atomics) EXPECT_THAT(atomic.lines, ElementsAre(SourceLine{"/src/k.cu", 1}));
 }
 
+TEST(SourceLines, OfAnyInstruction) {
+  const std::string cubin = with_lines(2, "/src", {"k.cu", "other.cu"});
+  const std::vector<uint64_t> offsets{16, 0, 8, uint64_t{1} << 63};
+  const auto lines = source_lines_at(std::as_bytes(std::span(cubin)), "f", offsets);
+  ASSERT_EQ(lines.size(), offsets.size());
+  for (const auto& one : lines) EXPECT_THAT(one, ElementsAre(SourceLine{"/src/k.cu", 1}));
+  EXPECT_THAT(source_lines_at(std::as_bytes(std::span(cubin)), "f", {}), IsEmpty());
+  EXPECT_THAT(source_lines_at(std::as_bytes(std::span(cubin)), "g", offsets),
+              ElementsAre(IsEmpty(), IsEmpty(), IsEmpty(), IsEmpty()));
+}
+
 // A small file must not become a large one in memory.
 TEST(Atomics, NamesTakeNoMoreMemoryThanTheyMay) {
   const auto peak = [] {

@@ -23,6 +23,10 @@ VERDICTS = {
     "survey_locked_sum": ("arrival_order", 5),
     "survey_torn_sum": ("race", 5),
     "survey_torn_atomics": ("race", 5),
+    "survey_scattered_sums": ("order_only", 5),
+    "survey_wrong_sums": ("order_only", 5),
+    "survey_vector_sums": ("order_only", 5),
+    "survey_used_sums": ("order_only", 5),
     "survey_twice": ("deterministic", 3),
     "survey_follow_table": ("deterministic", 3),
     "survey_follow_host_table": ("deterministic", 3),
@@ -55,7 +59,9 @@ def check_kept(capture, kernels):
     with h5py.File(capture) as file:
         kept = {one.attrs["kernel"]: one for one in file["invocations"].values()}
         assert set(kept) == {name for name, kernel in kernels.items() if kernel["varied"]} == {name for name, kernel in kernels.items() if kernel["kept"]}
-        for one in kept.values():
+        for name, one in kept.items():
+            if name.endswith("sums"):
+                continue
             values, before, after = (bytes(one[place][()]) for place in ("inputs/memory_1", "outputs_before/memory_0", "outputs/memory_0"))
             assert sum(struct.unpack("<1000f", values[:4000])) == pytest.approx(terms, rel=1e-5) and len(values) == 1_000_000
             (was,), (result,) = struct.unpack("<f", before), struct.unpack("<f", after)
@@ -69,10 +75,11 @@ def test_every_verdict(tmp_path, asynchronous):
     assert {name: (kernel["verdict"], kernel["surveyed"]) for name, kernel in kernels.items()} == VERDICTS
     for name, kernel in kernels.items():
         varies = kernel["verdict"] in ("order_only", "arrival_order", "race")
-        assert (kernel["varied"] >= 2 and kernel["most_words"] == 1 and kernel["first_varied"] > 0) == varies, name
+        most = 12 if name.endswith("sums") else 1  # squares modulo 23
+        assert (kernel["varied"] >= 2 and 1 <= kernel["most_words"] <= most and kernel["first_varied"] > 0) == varies, name
         assert kernel["extra_launches"] == 2 * kernel["surveyed"]
         assert kernel["launches"] == kernel["surveyed"] + sum(kernel["not_surveyed"].values())
-        caller = ("SumBackward0", "sum", "") if varies else ("", "", "")
+        caller = ("SumBackward0", "sum", "") if varies and not name.endswith("sums") else ("", "", "")
         assert (kernel["node"], kernel["operation"], kernel["python"]) == caller, name
     twin = kernels["survey_drawn_sum"]["twin"]
     assert twin == {"replaced": 1, "left": 0, "refused": False, "trials": kernels["survey_drawn_sum"]["varied"], "equal": twin["trials"]}

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,12 +43,15 @@ struct SumBackward0 {
 namespace msda::stand_in {
 namespace {
 
-using Code = uint64_t[2];                                                 // an instruction
-constexpr Code kPlain = {0x0000000000007918, 0x000fc00000000000};         // NOP
-constexpr Code kReadsAddress = {0x01000000ff027b82, 0x000fe20000000a00};  // LDC.64 R2, c[0x4][RZ]
+using Code = std::span<const uint64_t>;                                         // two words of an instruction
+constexpr uint64_t kPlain[] = {0x0000000000007918, 0x000fc00000000000};         // NOP
+constexpr uint64_t kReadsAddress[] = {0x01000000ff027b82, 0x000fe20000000a00};  // LDC.64 R2, c[0x4][RZ]
+// Additions of float32, and one of a vector of two, or one whose result is used.
+constexpr uint64_t kVectors[] = {kFloatReduction[0], kFloatReduction[1], 0x00000002040079a6, 0x004fe2000c10f584};
+constexpr uint64_t kUsed[] = {kFloatReduction[0], kFloatReduction[1], 0x00000007040579a3, 0x004ea800081ef3c4};
 
 // An image that tells its kernel's code, as a real one does; with a variable if the kernel has one.
-std::string image_of(const std::string& kernel, const Code& code, bool has_variable) {
+std::string image_of(const std::string& kernel, Code code, bool has_variable) {
   using record::test::Section;
   std::vector<Section> others;
   if (has_variable) {
@@ -64,7 +68,8 @@ std::string image_of(const std::string& kernel, const Code& code, bool has_varia
     // Its address is the first in the bank of addresses.
     others.push_back({".rela.nv.constant4", SHT_RELA, record::test::bytes_of(Elf64_Rela{})});
   }
-  return record::test::make_cubin({kernel}, record::test::bytes_of(code), others);
+  return record::test::make_cubin({kernel}, std::string(reinterpret_cast<const char*>(code.data()), code.size_bytes()),
+                                  others);
 }
 
 class Program {
@@ -108,6 +113,8 @@ class Program {
     add("survey_torn_atomics", kFloatReduction, values, kCount);
     scatter("survey_scattered_sums");
     scatter("survey_wrong_sums");
+    scatter("survey_vector_sums", kVectors);
+    scatter("survey_used_sums", kUsed);
     launch("survey_follow_table", 3, kPlain, follow);
     launch("survey_follow_host_table", 3, kPlain, follow_on_host);
     launch("survey_follow_hidden", 3, kPlain, follow_hidden);
@@ -140,7 +147,7 @@ class Program {
     return static_cast<double>(client_.download<float>(pointer + static_cast<size_t>(index) * sizeof(float), 1)[0]);
   }
 
-  void add(const std::string& kernel, const Code& code, const CUdeviceptr& values, const int& count) const {
+  void add(const std::string& kernel, Code code, const CUdeviceptr& values, const int& count) const {
     const CUdeviceptr sum = client_.upload(std::vector<float>{0});
     const Argument arguments[] = {sum, values, count};
     const Launches work(*this, kernel, code, arguments);
@@ -150,9 +157,9 @@ class Program {
     std::printf("%s %.2f\n", kernel.c_str(), value(sum, 0));
   }
 
-  // Sums of numbers of both signs: of 32 the first 23 are added to, and every second one is 0 before.
-  void scatter(const std::string& kernel) const {
-    const int kCount = 2000, kSums = 32, kAddedTo = 23;
+  // Sums of numbers of both signs: of many the first 23 are added to, and every second one is 0 before.
+  void scatter(const std::string& kernel, Code code = kFloatReduction) const {
+    const int kCount = 2000, kSums = 700'000, kAddedTo = 23;
     std::vector<float> x, before;
     std::vector<int> indices;
     for (int i = 0; i < kCount; ++i) {
@@ -163,11 +170,11 @@ class Program {
     const CUdeviceptr sums = client_.upload(before), twice = client_.upload(std::vector<float>(x.size()));
     const CUdeviceptr values = client_.upload(x), places = client_.upload(indices);
     const Argument arguments[] = {sums, twice, values, places, kCount};
-    launch(kernel, 5, kFloatReduction, arguments);
+    launch(kernel, 5, code, arguments);
     std::printf("%s %.2f\n", kernel.c_str(), value(twice, 1));
   }
 
-  void launch(const std::string& kernel, int times, const Code& code, std::span<const Argument> arguments,
+  void launch(const std::string& kernel, int times, Code code, std::span<const Argument> arguments,
               bool has_variable = false) const {
     const bool is_named = std::ranges::any_of(words_, [&](auto word) { return kernel.find(word) != kernel.npos; });
     if (!words_.empty() && !is_named) return;
@@ -179,9 +186,9 @@ class Program {
   struct Launches : Launching {
     const Program& program;
     const std::string& kernel;
-    const Code& code;
+    Code code;
     std::span<const Argument> arguments;
-    Launches(const Program& of, const std::string& name, const Code& its_code, std::span<const Argument> all)
+    Launches(const Program& of, const std::string& name, Code its_code, std::span<const Argument> all)
         : program(of), kernel(name), code(its_code), arguments(all) {}
     void launch() const override { program.launch(kernel, 5, code, arguments); }
   };

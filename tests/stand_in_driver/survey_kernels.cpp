@@ -70,7 +70,8 @@ CUresult sum(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
-constexpr char kScatteredSums[] = "survey_scattered_sums", kWrongSums[] = "survey_wrong_sums";
+constexpr const char* kScatteredSums[] = {"survey_scattered_sums", "survey_wrong_sums", "survey_vector_sums",
+                                          "survey_used_sums"};
 const std::vector<Parameter> kLayoutOfSums{{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}};
 
 // sums[index] += x, and twice[i] = 2 * x, for each of them.
@@ -244,18 +245,20 @@ Adding adding_of(uint64_t low, uint64_t high) {
 
 template <Adding adding>
 const KernelCode* twin_code(const std::string& name) {
-  static const KernelCode of_sum{kDrawnSum, kLayoutOfSum, sum<adding>};
-  static const KernelCode of_sums{kScatteredSums, kLayoutOfSums, scattered_sums<adding>};
-  static const KernelCode of_wrong_sums{kWrongSums, kLayoutOfSums, scattered_sums<adding>};
-  return name == kDrawnSum ? &of_sum : name == kScatteredSums ? &of_sums : &of_wrong_sums;
+  static const std::vector<KernelCode> codes = [] {
+    std::vector<KernelCode> all{{kDrawnSum, kLayoutOfSum, sum<adding>}};
+    for (const char* one : kScatteredSums) all.push_back({one, kLayoutOfSums, scattered_sums<adding>});
+    return all;
+  }();
+  const auto found = std::ranges::find(codes, name, &KernelCode::name);
+  return found != codes.end() ? &*found : nullptr;
 }
 
 }  // namespace
 
 const KernelCode* as_written(const KernelCode* kernel, const char* code, size_t bytes) {
   uint64_t words[2];
-  if (kernel == nullptr || bytes < sizeof words) return kernel;
-  if (kernel->name != kDrawnSum && kernel->name != kScatteredSums && kernel->name != kWrongSums) return kernel;
+  if (kernel == nullptr || bytes < sizeof words || twin_code<Adding::kIntegers>(kernel->name) == nullptr) return kernel;
   std::memcpy(words, code, sizeof words);
   if ((words[0] & 0xFFF) != kIntegerReduction) return kernel;
   switch (adding_of(words[0], words[1])) {
@@ -286,8 +289,10 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_locked_sum", kLayoutOfSum, sum<Adding::kDrawn>},
       {"survey_torn_sum", kLayoutOfSum, sum<Adding::kDrawn>},
       {"survey_torn_atomics", kLayoutOfSum, sum<Adding::kDrawn>},
-      {kScatteredSums, kLayoutOfSums, scattered_sums<Adding::kDrawn>},
-      {kWrongSums, kLayoutOfSums, scattered_sums<Adding::kWrong>},
+      {kScatteredSums[0], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
+      {kScatteredSums[1], kLayoutOfSums, scattered_sums<Adding::kWrong>},
+      {kScatteredSums[2], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
+      {kScatteredSums[3], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
       {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_host_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_later", {{0, 8}, {8, 4}}, follow_table<0>},

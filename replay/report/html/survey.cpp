@@ -90,6 +90,57 @@ std::string twin_text(const Json& twin) {
                      count_of(twin, "trials"));
 }
 
+// "a.cu:12, through b.cuh:7"
+std::string lines_text(const Json& place) {
+  const Json& lines = place.at("lines");
+  std::string text;
+  for (size_t i = lines.size(); i-- > 0;) {
+    text += fmt::format("{}{}:{}",
+                        text.empty()            ? ""
+                        : i + 2 == lines.size() ? ", through "
+                                                : ", ",
+                        text_of(lines[i], "file"), count_of(lines[i], "line"));
+  }
+  return fmt::format("{} at {} ({})", text_of(place, "instruction"), text, count_of(place, "count"));
+}
+
+// The places of one kind, of which a page shows the first.
+std::string places_text(const Json& places) {
+  constexpr size_t kMostPlaces = 12;
+  std::string text;
+  for (size_t i = 0; i < std::min(places.size(), kMostPlaces); ++i)
+    text += (i == 0 ? "" : "; ") + lines_text(places[i]);
+  if (places.size() > kMostPlaces) text += fmt::format("; and {} others (--json)", places.size() - kMostPlaces);
+  return text;
+}
+
+std::string number_text(const Json& number) {
+  return number.is_null() ? "not known" : fmt::format("{:.3g}", number.get<double>());
+}
+
+// What was measured of its additions.
+void add_evidence(Html& html, const Json& evidence) {
+  const auto tell = [&](const char* name, const std::string& text) {
+    html.add("dt", name);
+    html.add("dd", text);
+  };
+  tell("additions",
+       fmt::format("{} of {} to {} addresses, at most {} to one; greatest addend {}",
+                   thousands(count_of(evidence, "additions")), text_of(evidence, "type"),
+                   thousands(count_of(evidence, "addresses")), thousands(count_of(evidence, "most_additions")),
+                   number_text(evidence.at("greatest_addend"))));
+  tell("order can change",
+       fmt::format("{} where results differed most, by {} in {} more launches; at most {} of a bound",
+                   number_text(evidence.at("bound")), number_text(evidence.at("difference")),
+                   count_of(evidence, "launches"), number_text(evidence.at("share"))));
+  tell("not explained",
+       fmt::format("{} of {} numbers that differed, by more than their bounds; {} without a bound; {} "
+                   "words where no addition was counted; {} that depend on sums otherwise",
+                   thousands(count_of(evidence, "exceeding")), thousands(count_of(evidence, "differing")),
+                   thousands(count_of(evidence, "unbounded")), thousands(count_of(evidence, "elsewhere")),
+                   thousands(count_of(evidence, "other_words"))));
+}
+
 // A kernel that varies: who launched it, why, on what evidence, and what to type.
 void add_varying(Html& html, const Json& kernel) {
   const std::string verdict = text_of(kernel, "verdict");
@@ -117,6 +168,10 @@ void add_varying(Html& html, const Json& kernel) {
                                  count_of(kernel, "extra_launches"), count_of(kernel, "beside_that_differ"),
                                  count_of(kernel, "extra_beside")));
     if (!kernel.at("twin").is_null()) tell("order-free twin", twin_text(kernel.at("twin")));
+    if (!kernel.at("evidence").is_null()) add_evidence(html, kernel.at("evidence"));
+    tell("additions not measured", text_of(kernel, "evidence_missing"));
+    tell("additions in the source", places_text(kernel.at("source_lines").at("additions")));
+    tell("communication in the source", places_text(kernel.at("source_lines").at("communication")));
     const Json& remedy = kernel.at("remedy");
     tell("what to type", remedy.is_null() ? "nothing is known"
                                           : fmt::format("{} ({}; {})", text_of(remedy, "type"), text_of(remedy, "note"),
