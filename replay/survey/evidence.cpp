@@ -8,12 +8,8 @@
 #include <map>
 #include <string_view>
 
-#include "analysis/finding.h"
-
 namespace msda::replay {
 namespace {
-
-using analysis::thousands;
 
 // A count from 1 on, written in digits alone; nothing if it is none.
 std::optional<int64_t> positive(std::string_view text) {
@@ -68,9 +64,9 @@ std::string missing_text(const std::string& reason) {
   return found != kTexts.end() ? found->second : reason;
 }
 
-std::string counted(const Surveyed& kernel, const char* name, std::string_view noun) {
+std::string fact_text(const Surveyed& kernel, const char* name, std::string_view noun) {
   const int64_t count = kernel.fact(name);
-  return fmt::format("{} {}{}", thousands(count), noun, count == 1 ? "" : noun.ends_with("s") ? "es" : "s");
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with("s") ? "es" : "s");
 }
 
 // What no order of the additions explains, if anything is left.
@@ -78,18 +74,18 @@ std::string unexplained_text(const Surveyed& kernel) {
   std::string text;
   if (kernel.fact("evidence_exceeding") > 0) {
     text += fmt::format(" {} differed by more than any order of these additions can change: there is another cause.",
-                        counted(kernel, "evidence_exceeding", "number"));
+                        fact_text(kernel, "evidence_exceeding", "number"));
   }
   if (kernel.fact("evidence_unbounded") > 0) {
-    text += fmt::format(" Of {} that differed no bound is known: sums may overflow, or the addends were not measured.",
-                        counted(kernel, "evidence_unbounded", "number"));
+    text += fmt::format(" No bound is known of {} that differed: sums may overflow, or the addends were not measured.",
+                        fact_text(kernel, "evidence_unbounded", "number"));
   }
   if (kernel.fact("evidence_elsewhere") > 0) {
-    text += fmt::format(" {} differed where no addition was counted.", counted(kernel, "evidence_elsewhere", "word"));
+    text += fmt::format(" {} differed where no addition was counted.", fact_text(kernel, "evidence_elsewhere", "word"));
   }
   if (kernel.fact("evidence_other_words") > 0) {
     text += fmt::format(" {} depend on sums otherwise than by additions, and were not counted.",
-                        counted(kernel, "evidence_other_words", "word"));
+                        fact_text(kernel, "evidence_other_words", "word"));
   }
   return text;
 }
@@ -140,9 +136,9 @@ std::string evidence_text(const Surveyed& kernel) {
   }
   if (kernel.fact("evidence_addresses") == 0) return "";
   std::string text =
-      fmt::format("It added {} {} in {} to {}, at most {} to one", thousands(kernel.fact("evidence_additions")),
-                  kernel.added_type.ends_with("f16") ? "pairs of numbers" : "numbers", type_text(kernel.added_type), counted(kernel, "evidence_addresses", "address"),
-                  thousands(kernel.fact("evidence_most_additions")));
+      fmt::format("It added {} {} in {} to {}, at most {} to one", kernel.fact("evidence_additions"),
+                  kernel.added_type.ends_with("f16") ? "pairs of numbers" : "numbers", type_text(kernel.added_type),
+                  fact_text(kernel, "evidence_addresses", "address"), kernel.fact("evidence_most_additions"));
   if (const auto greatest = kernel.number("evidence_greatest_addend")) {
     text += fmt::format(", none greater in size than {:.3g}", *greatest);
   }

@@ -27,7 +27,7 @@ struct Arithmetic {
 };
 
 template <class T>
-T at(const std::byte* memory, uint64_t place) {
+T value_at(const std::byte* memory, uint64_t place) {
   T value;
   std::memcpy(&value, memory + place, sizeof value);
   return value;
@@ -63,15 +63,15 @@ void count(const EvidencePiece& piece, uint64_t place, EvidenceNumbers& numbers)
 template <class T>
 void compare(const EvidencePiece& piece, uint64_t place, const Arithmetic& type, EvidenceNumbers& numbers) {
   const bool is_kept = place / 16 * 16 + 16 > piece.bytes || piece.flags[place / 16] != 0;
-  const T own = at<T>(is_kept ? piece.after : piece.before, place), other = at<T>(piece.memory, place);
+  const T own = value_at<T>(is_kept ? piece.after : piece.before, place), other = value_at<T>(piece.memory, place);
   const bool differs = std::memcmp(&own, &other, sizeof own) != 0;
-  const auto additions = static_cast<double>(at<uint32_t>(piece.counts, place));
+  const auto additions = static_cast<double>(value_at<uint32_t>(piece.counts, place));
   if (additions == 0) {
     numbers.elsewhere += differs;
     return;
   }
-  const auto magnitude = static_cast<double>(at<T>(piece.magnitudes, place));
-  const double initial = std::abs(static_cast<double>(at<T>(piece.initial, place)));
+  const auto magnitude = static_cast<double>(value_at<T>(piece.magnitudes, place));
+  const double initial = std::abs(static_cast<double>(value_at<T>(piece.initial, place)));
   numbers.magnitude = std::max(numbers.magnitude, std::bit_cast<uint64_t>(magnitude));
   if (!differs) return;
   ++numbers.differing;
@@ -103,11 +103,11 @@ CUresult run(const EvidencePieces& pieces, uint32_t mode, const Arithmetic& type
     }
     if (!reachable(piece.flags, static_cast<int>(piece.bytes / 16 + 1))) return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (uint64_t place = 0; place + sizeof(T) <= piece.bytes; place += sizeof(T)) {
-      const bool is_added_to = at<uint32_t>(piece.counts, place) != 0;
+      const bool is_added_to = value_at<uint32_t>(piece.counts, place) != 0;
       if (mode == 0) count<T>(piece, place, numbers);
       if (mode == 1 && is_added_to) std::memset(piece.memory + place, 0, sizeof(T));
       if (mode == 2 && is_added_to) {
-        const T magnitude = std::max(at<T>(piece.magnitudes, place), std::abs(at<T>(piece.memory, place)));
+        const T magnitude = std::max(value_at<T>(piece.magnitudes, place), std::abs(value_at<T>(piece.memory, place)));
         std::memcpy(piece.magnitudes + place, &magnitude, sizeof magnitude);
       }
       if (mode == 3) compare<T>(piece, place, type, numbers);

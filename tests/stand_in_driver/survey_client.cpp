@@ -112,7 +112,7 @@ class Program {
     add("survey_torn_sum", kPlain, values, kCount);
     add("survey_torn_atomics", kFloatReduction, values, kCount);
     scatter("survey_scattered_sums");
-    scatter("survey_wrong_sums");
+    scatter("survey_wrong_sums", kFloatReduction, -1);
     scatter("survey_vector_sums", kVectors);
     scatter("survey_used_sums", kUsed);
     launch("survey_follow_table", 3, kPlain, follow);
@@ -157,16 +157,17 @@ class Program {
     std::printf("%s %.2f\n", kernel.c_str(), value(sum, 0));
   }
 
-  // Sums of numbers of both signs: of many the first 23 are added to, and every second one is 0 before.
-  void scatter(const std::string& kernel, Code code = kFloatReduction) const {
+  // Sums of numbers of both signs: of many the first 23 are added to, and every second one is 0 before. With the sign
+  // -1 the greatest addend is positive, otherwise negative.
+  void scatter(const std::string& kernel, Code code = kFloatReduction, int sign = 1) const {
     const int kCount = 2000, kSums = 700'000, kAddedTo = 23;
     std::vector<float> x, before;
     std::vector<int> indices;
     for (int i = 0; i < kCount; ++i) {
-      x.push_back(static_cast<float>(i * 37 % 101 - 50) / 7.0f);
+      x.push_back(static_cast<float>(sign * (i * 37 % 101 - 60)) / 7.0f);
       indices.push_back(i * i % kAddedTo);
     }
-    for (int i = 0; i < kSums; ++i) before.push_back(i % 2 == 0 ? 0.0f : static_cast<float>(i) * 0.125f);
+    for (int i = 0; i < kSums; ++i) before.push_back(i % 2 == 0 ? 0.0f : static_cast<float>(i) * 8.0f);
     const CUdeviceptr sums = client_.upload(before), twice = client_.upload(std::vector<float>(x.size()));
     const CUdeviceptr values = client_.upload(x), places = client_.upload(indices);
     const Argument arguments[] = {sums, twice, values, places, kCount};

@@ -9,6 +9,11 @@ from .registry import check
 from .targets import harmless
 
 ROUNDS = 10
+# Of kernels of surveyed.cu: the type of what they add to 32 addresses, and what no addend is greater than; or why that is not measured.
+ADDED = {"red_float": ("float32", 1), "red_double": ("float64", 1 / 3), "red_half2": ("float16", 0.5), "red_bfloat162": ("bfloat16", 0.5),
+         "called": ("float32", 1), "constants": ("float32", 1 / 3), "variable": ("float32", 1 / 3)}
+UNMEASURED = {"red_float2": "vectors", "red_float4": "vectors", "atom_float": "results_used", "atom_double": "results_used",
+              "generic_float": "results_used"}
 
 
 def survey_of(bench, command, expected=(0,)):
@@ -27,6 +32,28 @@ def judged(kernels, wrong):
             wrong[f"{name} is not surveyed: {', '.join(kernel['not_surveyed'])}"] += 1
 
 
+def measured(kernels, wrong):
+    """Notes the kernels of which something else was measured than what they add: each of 2^18 threads once, to one of 32 addresses."""
+    for name, kernel in kernels.items():
+        name, evidence = name.removeprefix("order_only_"), kernel["evidence"]
+        if name in UNMEASURED and kernel["varied"] and kernel["evidence_missing"] != UNMEASURED[name]:
+            wrong[f"{name}: additions are measured, or not, as {kernel['evidence_missing']}"] += 1
+        if name not in ADDED or not kernel["varied"]:
+            continue
+        if evidence is None:
+            wrong[f"{name}: additions are not measured: {kernel['evidence_missing']}"] += 1
+            continue
+        kind, most = ADDED[name]
+        counts = tuple(evidence[which] for which in ("type", "addresses", "additions", "most_additions", "elsewhere", "other_words", "unbounded"))
+        if counts != (kind, 32, 1 << 18, 1 << 13, 0, 0, 0):
+            wrong[f"{name}: {counts} were counted"] += 1
+        greatest = evidence["greatest_addend"]
+        if greatest is None or not 0.99 * most <= greatest <= 1.01 * most:
+            wrong[f"{name}: the greatest addend is {greatest}"] += 1
+        if evidence["exceeding"] or not evidence["difference"] <= (evidence["bound"] or 0):
+            wrong[f"{name}: order cannot change {evidence['difference']}, but {evidence['bound']}"] += 1
+
+
 @check("survey", "kernels of each verdict in a survey; programs that it must not change", ["nvcc"])
 def survey(bench):
     def kernels():
@@ -36,6 +63,7 @@ def survey(bench):
             done, found = survey_of(bench, [program])
             expect(done.stdout == alone, f"prints other than without a survey: {first_difference(alone, done.stdout)}")
             judged(found, wrong)
+            measured(found, wrong)
             count += len(found)
         if wrong:
             raise Failed(f"{sum(wrong.values())} of {count}: " + "; ".join(f"{what} {times} times" for what, times in wrong.most_common(8)))

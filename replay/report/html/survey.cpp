@@ -114,12 +114,12 @@ std::string places_text(const Json& places) {
   return text;
 }
 
-std::string number_text(const Json& number) {
+std::string size_text(const Json& number) {
   return number.is_null() ? "not known" : fmt::format("{:.3g}", number.get<double>());
 }
 
 // What was measured of its additions.
-void add_evidence(Html& html, const Json& evidence) {
+void add_measured(Html& html, const Json& evidence) {
   const auto tell = [&](const char* name, const std::string& text) {
     html.add("dt", name);
     html.add("dd", text);
@@ -128,11 +128,11 @@ void add_evidence(Html& html, const Json& evidence) {
        fmt::format("{} of {} to {} addresses, at most {} to one; greatest addend {}",
                    thousands(count_of(evidence, "additions")), text_of(evidence, "type"),
                    thousands(count_of(evidence, "addresses")), thousands(count_of(evidence, "most_additions")),
-                   number_text(evidence.at("greatest_addend"))));
+                   size_text(evidence.at("greatest_addend"))));
   tell("order can change",
        fmt::format("{} where results differed most, by {} in {} more launches; at most {} of a bound",
-                   number_text(evidence.at("bound")), number_text(evidence.at("difference")),
-                   count_of(evidence, "launches"), number_text(evidence.at("share"))));
+                   size_text(evidence.at("bound")), size_text(evidence.at("difference")),
+                   count_of(evidence, "launches"), size_text(evidence.at("share"))));
   tell("not explained",
        fmt::format("{} of {} numbers that differed, by more than their bounds; {} without a bound; {} "
                    "words where no addition was counted; {} that depend on sums otherwise",
@@ -168,7 +168,7 @@ void add_varying(Html& html, const Json& kernel) {
                                  count_of(kernel, "extra_launches"), count_of(kernel, "beside_that_differ"),
                                  count_of(kernel, "extra_beside")));
     if (!kernel.at("twin").is_null()) tell("order-free twin", twin_text(kernel.at("twin")));
-    if (!kernel.at("evidence").is_null()) add_evidence(html, kernel.at("evidence"));
+    if (!kernel.at("evidence").is_null()) add_measured(html, kernel.at("evidence"));
     tell("additions not measured", text_of(kernel, "evidence_missing"));
     tell("additions in the source", places_text(kernel.at("source_lines").at("additions")));
     tell("communication in the source", places_text(kernel.at("source_lines").at("communication")));
