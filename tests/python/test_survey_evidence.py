@@ -69,6 +69,13 @@ def test_what_no_order_explains_is_told(tmp_path, replay):
     assert f"{evidence['exceeding']} numbers differed by more than any order of these additions can change" in told
 
 
+def test_the_program_goes_on_with_its_own_result(tmp_path, replay):
+    """It has the number of its launch, as without a survey; those of the launches that are compared differ elsewhere than in sums."""
+    row = surveyed(tmp_path / "a.h5", "numbered")["survey_numbered_sums"]
+    assert row["varied"] == 1 and row["kept"] == 0 and row["evidence"]["elsewhere"] == 4 and row["evidence"]["exceeding"] == 0
+    assert "4 words differed where no addition was counted." in " ".join(replay("survey", tmp_path / "a.h5", expect=1).out.split())
+
+
 @pytest.mark.parametrize("kernel, reason", [("survey_vector_sums", "vectors"), ("survey_used_sums", "results_used")])
 def test_why_additions_are_not_measured(tmp_path, replay, kernel, reason):
     row = surveyed(tmp_path / "a.h5", kernel)[kernel]

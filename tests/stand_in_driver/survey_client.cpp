@@ -50,6 +50,9 @@ constexpr uint64_t kReadsAddress[] = {0x01000000ff027b82, 0x000fe20000000a00};  
 constexpr uint64_t kVectors[] = {kFloatReduction[0], kFloatReduction[1], 0x00000002040079a6, 0x004fe2000c10f584};
 constexpr uint64_t kUsed[] = {kFloatReduction[0], kFloatReduction[1], 0x00000007040579a3, 0x004ea800081ef3c4};
 
+// With a variable, so that no launch of it is kept.
+constexpr uint64_t kWithVariable[] = {kFloatReduction[0], kFloatReduction[1], kReadsAddress[0], kReadsAddress[1]};
+
 // An image that tells its kernel's code, as a real one does; with a variable if the kernel has one.
 std::string image_of(const std::string& kernel, Code code, bool has_variable) {
   using record::test::Section;
@@ -115,6 +118,7 @@ class Program {
     scatter("survey_wrong_sums", kFloatReduction, -1);
     scatter("survey_vector_sums", kVectors);
     scatter("survey_used_sums", kUsed);
+    scatter("survey_numbered_sums", kWithVariable, 1, /*times=*/1);
     launch("survey_follow_table", 3, kPlain, follow);
     launch("survey_follow_host_table", 3, kPlain, follow_on_host);
     launch("survey_follow_hidden", 3, kPlain, follow_hidden);
@@ -159,7 +163,7 @@ class Program {
 
   // Sums of numbers of both signs: of many the first 23 are added to, and every second one is 0 before. With the sign
   // -1 the greatest addend is positive, otherwise negative.
-  void scatter(const std::string& kernel, Code code = kFloatReduction, int sign = 1) const {
+  void scatter(const std::string& kernel, Code code = kFloatReduction, int sign = 1, int times = 5) const {
     const int kCount = 2000, kSums = 700'000, kAddedTo = 23;
     std::vector<float> x, before;
     std::vector<int> indices;
@@ -171,8 +175,8 @@ class Program {
     const CUdeviceptr sums = client_.upload(before), twice = client_.upload(std::vector<float>(x.size()));
     const CUdeviceptr values = client_.upload(x), places = client_.upload(indices);
     const Argument arguments[] = {sums, twice, values, places, kCount};
-    launch(kernel, 5, code, arguments);
-    std::printf("%s %.2f\n", kernel.c_str(), value(twice, 1));
+    launch(kernel, times, code, arguments, /*has_variable=*/code.data() == kWithVariable);
+    std::printf("%s %.2f %.2f\n", kernel.c_str(), value(twice, 0), value(twice, 1));
   }
 
   void launch(const std::string& kernel, int times, Code code, std::span<const Argument> arguments,

@@ -25,8 +25,9 @@ constexpr char kDrawnSum[] = "survey_drawn_sum";
 const std::vector<Parameter> kLayoutOfSum{{0, 8}, {8, 8}, {16, 4}};
 
 // How a kernel adds: in an order that is drawn anew for each launch, or as they come; or as one of its twins does it,
-// whose order is drawn, too. kWrong is no order's: each sum is a little off.
-enum class Adding { kDrawn, kFixed, kWrong, kIntegers, kCount, kNothing, kGreatest, kLeast };
+// whose order is drawn, too. kWrong is no order's: each sum is a little off. kNumbered also tells how many launches of
+// it there were, the recorder's included, but for its twins.
+enum class Adding { kDrawn, kFixed, kWrong, kNumbered, kIntegers, kCount, kNothing, kGreatest, kLeast };
 
 std::mt19937& draws() {
   static thread_local std::mt19937 random(1);
@@ -39,6 +40,7 @@ float added(float* to, float term, Adding adding) {
   switch (adding) {
     case Adding::kDrawn:
     case Adding::kFixed:
+    case Adding::kNumbered:
       return *to + term;
     case Adding::kWrong:
       return *to + term * (draws()() % 2 == 0 ? 1.0f : 1.01f);
@@ -71,7 +73,7 @@ CUresult sum(const std::byte* bytes) {
 }
 
 constexpr const char* kScatteredSums[] = {"survey_scattered_sums", "survey_wrong_sums", "survey_vector_sums",
-                                          "survey_used_sums"};
+                                          "survey_used_sums", "survey_numbered_sums"};
 const std::vector<Parameter> kLayoutOfSums{{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}};
 
 // sums[index] += x, and twice[i] = 2 * x, for each of them.
@@ -92,6 +94,8 @@ CUresult scattered_sums(const std::byte* bytes) {
     *to = added(to, x[i], adding);
     twice[i] = 2 * x[i];
   }
+  static std::atomic<int> launches{0};
+  if (adding == Adding::kNumbered) twice[0] = static_cast<float>(++launches);
   return CUDA_SUCCESS;
 }
 
@@ -293,6 +297,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {kScatteredSums[1], kLayoutOfSums, scattered_sums<Adding::kWrong>},
       {kScatteredSums[2], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
       {kScatteredSums[3], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
+      {kScatteredSums[4], kLayoutOfSums, scattered_sums<Adding::kNumbered>},
       {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_host_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_later", {{0, 8}, {8, 4}}, follow_table<0>},
