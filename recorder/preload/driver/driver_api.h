@@ -104,7 +104,7 @@ struct Driver {
   Result (*record_event)(Event, Stream) = nullptr;                                      // cuEventRecord
   Result (*wait_for_event)(Stream, Event, unsigned) = nullptr;                          // cuStreamWaitEvent
   Result (*wait_on_host)(Event) = nullptr;                                              // cuEventSynchronize
-  Result (*library_unload)(Library) = nullptr;                                        // cuLibraryUnload
+  Result (*library_unload)(Library) = nullptr;                                          // cuLibraryUnload
   bool complete = false;
 };
 const Driver& driver();

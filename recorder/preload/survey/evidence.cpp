@@ -11,6 +11,7 @@
 #include "recorder/device/ptx.h"
 #include "recorder/device/twin.h"
 #include "recorder/preload/driver/own_memory.h"
+#include "recorder/preload/driver/saver.h"
 #include "recorder/preload/survey/first_sight.h"
 #include "recorder/preload/survey/loaded_twin.h"
 
@@ -191,12 +192,9 @@ class EvidenceRun {
   // What is there without the additions, which other stores of the kernel may have changed, is what they are counted
   // from.
   bool count() const {
-    return launch_twin(TwinOperation::kNothing, false) &&
-           std::ranges::all_of(room_.pieces(),
-                               [&](const auto& one) {
-                                 return cuda::driver().copy_on_device(one.initial, one.address, one.bytes,
-                                                                      launched_.stream) == cuda::kSuccess;
-                               }) &&
+    std::vector<SavedPiece> initial;
+    for (const EvidencePiece& one : room_.pieces()) initial.push_back({one.address, one.initial, one.bytes});
+    return launch_twin(TwinOperation::kNothing, false) && Saver::instance().copy(initial, launched_.stream) &&
            launch_twin(TwinOperation::kCount, false) && step(EvidenceStep::kCount);
   }
 

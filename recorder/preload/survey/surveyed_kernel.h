@@ -48,8 +48,8 @@ struct SurveyedKernel {
   int64_t twin_trials = 0, twin_equal = 0;
   std::optional<Evidence> evidence;  // of the first launch whose twin gave equal results
   Places additions, communication;   // once a launch has varied
-  bool is_checked = false;    // a launch has changed memory that its parameters name, and no other
-  bool has_pointers = false;  // in memory, to more than its parameters name: in one of its launches
+  bool is_checked = false;           // a launch has changed memory that its parameters name, and no other
+  bool has_pointers = false;         // in memory, to more than its parameters name: in one of its launches
   // Launches: all, surveyed, and of these: that varied. The first that did, among all of the program's, from 1 on.
   int64_t launches = 0, surveyed = 0, varied = 0, first_varied = 0;
   int64_t kept = 0;  // of those that varied: recorded for the replay
