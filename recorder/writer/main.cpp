@@ -75,6 +75,9 @@ int main(int argc, char** argv) {
       ->type_name("TEXT");
   app.add_flag("--survey-no-neighbour", options.survey_alone,
                "Do not occupy a part of the device beside the extra launches");
+  app.add_flag("--survey-poison", options.survey_poison,
+               "Also find launches whose results depend on memory that nobody wrote: more extra launches, on poisoned "
+               "memory");
   app.add_flag("--force", options.force, "Replace an existing capture");
   app.add_option("--follow", options.spool)->group("");
   app.add_option("--keep-last", options.keep_last)->group("");

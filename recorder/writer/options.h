@@ -17,6 +17,7 @@ struct Options {
   int64_t survey_from = 0, survey_to = 0, survey_seconds = 0;  // 0: from the first, to the last, without end
   std::string survey_label;                                    // a part of the label
   bool survey_alone = false;                                   // nothing occupies a part of the device
+  bool survey_poison = false;                                  // memory that nobody wrote is filled with patterns
   uint64_t max_bytes = 0;                                      // 0: half of the free disk space
   std::vector<std::string> adapters;
   std::vector<std::string> variables;  // environment variables to record beside the usual ones

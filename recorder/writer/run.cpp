@@ -139,6 +139,12 @@ void set_environment(const Options& options, const std::string& library, const s
     }
     if (!options.survey_label.empty()) set("MSDA_RECORD_SURVEY_LABEL", options.survey_label);
     if (options.survey_alone) set("MSDA_RECORD_SURVEY_NEIGHBOUR", "0");
+    if (options.survey_poison) {
+      set("MSDA_RECORD_SURVEY_POISON", "1");
+      // PyTorch's own allocator hands out memory again that the driver does not know to be free. A user's setting
+      // stays.
+      setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", /*overwrite=*/0);
+    }
   }
   set("MSDA_RECORD_SESSION", session);
   if (!announced.empty()) set("MSDA_RECORD_ANNOUNCED", announced);

@@ -27,7 +27,7 @@ struct SurveyOptions : Options {
   std::string output = "survey.h5", kernel;
   int64_t runs = 2, memory = 50, from = 0, to = 0, seconds = 0;
   std::string label;
-  bool force = false, all = false, no_neighbour = false;
+  bool force = false, all = false, no_neighbour = false, poison = false;
 };
 
 // A program and its arguments are run, anything else is a capture; on some file systems every file may be executed.
@@ -49,6 +49,7 @@ void record_survey(const SurveyOptions& options) {
   }
   if (!options.label.empty()) spawn.command.insert(spawn.command.end(), {"--survey-label", options.label});
   if (options.no_neighbour) spawn.command.push_back("--survey-no-neighbour");
+  if (options.poison) spawn.command.push_back("--survey-poison");
   if (options.force) spawn.command.push_back("--force");
   if (!options.kernel.empty()) spawn.command.insert(spawn.command.end(), {"--kernel", options.kernel});
   spawn.command.push_back("--");
@@ -103,6 +104,7 @@ void add_survey_command(CLI::App& app, int& status) {
       ->type_name("TEXT");
   command->add_flag("--no-neighbour", options->no_neighbour,
                     "Do not occupy a part of the device beside the extra launches");
+  command->add_flag("--poison", options->poison, "Also find launches whose results depend on memory that nobody wrote");
   command->add_flag("--all", options->all, "List kernels that do not vary, too");
   add_json(*command, *options);
   command->callback([options, &status] { status = run_survey(*options); });

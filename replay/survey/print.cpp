@@ -52,15 +52,13 @@ std::string shortened(const std::string& full, size_t columns) {
   return name.substr(0, head) + std::string(kCut) + name.substr(name.size() - tail);
 }
 
-std::string counted(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 int64_t sum_of(const std::vector<Surveyed>& kernels, const char* fact) {
   int64_t sum = 0;
   for (const Surveyed& kernel : kernels) sum += kernel.fact(fact);
   return sum;
 }
+
+bool reads_unwritten(const Surveyed& kernel) { return kernel.verdict == SurveyVerdict::kReadsUnwritten; }
 
 std::string launches_text(int64_t count) { return fmt::format("{} launch{}", count, count == 1 ? "" : "es"); }
 
@@ -93,6 +91,10 @@ std::string story_of(const Surveyed& kernel) {
   if (varied > 0) text += " " + places_text(kernel);
   text += caller_text(kernel);
   if (varied > 0) text += remedy_text(kernel);
+  if (reads_unwritten(kernel)) text += " Write this memory first, as torch.zeros does and torch.empty does not.";
+  if (const int64_t missed = kernel.fact("poison_no_room"); missed > 0) {
+    text += fmt::format(" No room to poison the memory of {} (--memory allows more).", launches_text(missed));
+  }
   for (const auto& [reason, count] : kernel.not_surveyed) {
     text += fmt::format(" {} not surveyed: {}.", launches_text(count), reason_text(reason));
   }
@@ -118,6 +120,17 @@ Json twin_json(const Surveyed& kernel) {
           {"refused", kernel.fact("twin_refused") > 0},
           {"trials", kernel.fact("twin_trials")},
           {"equal", kernel.fact("twin_equal")}};
+}
+
+Json poison_json(const Surveyed& kernel) {
+  if (!kernel.facts.contains("poisoned")) return {};
+  return {{"launches", kernel.fact("poisoned")},
+          {"depend", kernel.fact("unwritten_launches")},
+          {"first", kernel.fact("first_unwritten")},
+          {"most_words", kernel.fact("unwritten_results")},
+          {"unwritten_words", kernel.fact("unwritten_words")},
+          {"unwritten_bytes", kernel.fact("unwritten_bytes")},
+          {"no_room", kernel.fact("poison_no_room")}};
 }
 
 Json remedy_json(const Surveyed& kernel) {
@@ -162,7 +175,8 @@ Json kernel_json(const Surveyed& kernel) {
   json["evidence"] = evidence_json(kernel);
   json["evidence_missing"] = kernel.evidence_missing;
   json["source_lines"] = places_json(kernel);
-  json["remedy"] = varies(kernel.verdict) ? remedy_json(kernel) : Json();
+  json["poison"] = poison_json(kernel);
+  json["remedy"] = kernel.fact("varied") > 0 ? remedy_json(kernel) : Json();
   json["code"] = code_json(kernel);
   json["not_surveyed"] = kernel.not_surveyed;
   return json;
@@ -172,7 +186,8 @@ Json kernel_json(const Surveyed& kernel) {
 
 Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kernels, bool all, size_t columns) {
   Lines lines;
-  const auto varying = std::ranges::count_if(kernels, varies, &Surveyed::verdict);
+  const auto unwritten = std::ranges::count_if(kernels, reads_unwritten);
+  const auto varying = std::ranges::count_if(kernels, varies, &Surveyed::verdict) - unwritten;
   const int64_t launches = sum_of(kernels, "launches"), surveyed = sum_of(kernels, "surveyed");
   if (varying == 0) {
     lines.add("{}: none of {} varied, in {}", capture, counted(std::ssize(kernels), "kernel"), launches_text(surveyed));
@@ -180,14 +195,19 @@ Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kerne
     lines.add("{}: {} of {} var{}, in {} of {}", capture, varying, counted(std::ssize(kernels), "kernel"),
               varying == 1 ? "ies" : "y", sum_of(kernels, "varied"), launches_text(surveyed));
   }
+  if (unwritten > 0) {
+    lines.add("  {} on memory that nobody wrote, in {}",
+              counted(unwritten, "kernel") + (unwritten == 1 ? " depends" : " depend"),
+              launches_text(sum_of(kernels, "unwritten_launches")));
+  }
   if (launches > surveyed) lines.add("  {} of {} not surveyed", launches - surveyed, launches_text(launches));
   for (const Surveyed& kernel : kernels) {
     const bool is_of_interest = varies(kernel.verdict) || kernel.verdict == SurveyVerdict::kNotSurveyed;
     if (all || is_of_interest) add_story(lines, kernel, columns);
   }
   if (const int64_t kept = sum_of(kernels, "kept"); kept > 0) {
-    lines.add("{} that varied {} kept; to run {} again:", launches_text(kept), kept == 1 ? "is" : "are",
-              kept == 1 ? "it" : "them");
+    lines.add("{}{} {} kept; to run {} again:", launches_text(kept), unwritten > 0 ? "" : " that varied",
+              kept == 1 ? "is" : "are", kept == 1 ? "it" : "them");
     lines.add("{:{}}msda-replay run {} --mode original", "", kIndent, text::shell_word(capture));
   }
   if (all) return lines;

@@ -38,6 +38,18 @@ struct Judgement {
   std::string why;
 };
 
+// Of one that did not vary, but gave other results where memory that nobody wrote held something else.
+Judgement of_reading_unwritten(const Surveyed& kernel) {
+  const int64_t launches = kernel.fact("unwritten_launches"), results = kernel.fact("unwritten_results");
+  return {
+      SurveyVerdict::kReadsUnwritten,
+      fmt::format("Its results depend on memory that nobody wrote since it was allocated, in {} of {} launches tried, "
+                  "first the program's launch {}: up to {} of the results. That launch reaches {} that nobody wrote, "
+                  "in allocations of {}",
+                  launches, kernel.fact("poisoned"), kernel.fact("first_unwritten"), counted(results, "32-bit word"),
+                  counted(kernel.fact("unwritten_words"), "word"), counted(kernel.fact("unwritten_bytes"), "byte"))};
+}
+
 // Of a kernel that varied.
 Judgement of_varying(const Surveyed& kernel) {
   using enum SurveyVerdict;
@@ -84,6 +96,7 @@ Judgement of_steady(const Surveyed& kernel) {
 
 Judgement judgement_of(const Surveyed& kernel) {
   if (kernel.fact("varied") > 0) return of_varying(kernel);
+  if (kernel.fact("unwritten_launches") > 0) return of_reading_unwritten(kernel);
   if (kernel.fact("surveyed") > 0) return of_steady(kernel);
   std::string why;
   for (const auto& [reason, count] : kernel.not_surveyed) why += (why.empty() ? "" : ". ") + reason_text(reason);
@@ -92,8 +105,14 @@ Judgement judgement_of(const Surveyed& kernel) {
 
 }  // namespace
 
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 const char* name_of(SurveyVerdict verdict) {
   switch (verdict) {
+    case SurveyVerdict::kReadsUnwritten:
+      return "reads_unwritten";
     case SurveyVerdict::kRace:
       return "race";
     case SurveyVerdict::kArrivalOrder:
@@ -181,7 +200,7 @@ std::vector<Surveyed> survey_of(const std::string& capture) {
     kernel.why = std::move(judgement.why);
   }
   const auto share = [](const Surveyed& kernel) {
-    return static_cast<double>(kernel.fact("varied")) /
+    return static_cast<double>(kernel.fact("varied") + kernel.fact("unwritten_launches")) /
            static_cast<double>(std::max<int64_t>(1, kernel.fact("surveyed")));
   };
   std::ranges::stable_sort(all, {}, [&](const Surveyed& kernel) {

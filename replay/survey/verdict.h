@@ -5,13 +5,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace msda::replay {
 
-enum class SurveyVerdict { kRace, kArrivalOrder, kOrderOnly, kMayVary, kNotSurveyed, kDeterministic };
+enum class SurveyVerdict { kReadsUnwritten, kRace, kArrivalOrder, kOrderOnly, kMayVary, kNotSurveyed, kDeterministic };
 const char* name_of(SurveyVerdict verdict);
+// Whether its results may be others in the next run, with equal inputs.
 bool varies(SurveyVerdict verdict);
 
 // Instructions of one place.
@@ -39,6 +41,9 @@ struct Surveyed {
 // The survey of a capture; none if it has none. Kernels that vary first; then by the share of launches that did, and by
 // launches. Throws BadInput for numbers that no survey has, and for what is no capture.
 std::vector<Surveyed> survey_of(const std::string& capture);
+
+// "1 word", "2 words".
+std::string counted(int64_t count, std::string_view noun);
 
 // Why launches were not surveyed, by the reason's name: "Captured into a CUDA graph".
 std::string reason_text(const std::string& reason);

@@ -14,7 +14,8 @@ import numpy as np
 
 WARP = 32
 OPERATIONS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
-              "min": min, "max": max, "shl": lambda a, b: a << min(b, 64), "shr": lambda a, b: a >> min(b, 64), "cvt": lambda a, _: a}
+              "min": min, "max": max, "shl": lambda a, b: a << min(b, 64), "shr": lambda a, b: a >> min(b, 64), "cvt": lambda a, _: a,
+              "popc": lambda a, _: a.bit_count()}
 OPERATIONS |= {"brev": lambda a, _: int(f"{a:032b}"[::-1], 2), "clz": lambda a, _: 32 - a.bit_length()}  # of 32 bits
 COMPARISONS = {"eq": operator.eq, "ne": operator.ne, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}  # registers have their bits

@@ -12,6 +12,7 @@
 #include "tests/stand_in_driver/poison_kernels.h"
 #include "tests/stand_in_driver/scatter_kernels.h"
 #include "tests/stand_in_driver/survey_kernels.h"
+#include "tests/stand_in_driver/unwritten_kernels.h"
 
 namespace msda::stand_in {
 
@@ -324,8 +325,8 @@ const KernelCode* find_kernel_code(std::string_view name) {
       {"msda_replay_extremes", layout("ppppii"), extremes_of_any},
       {"msda_record_digest", digest_layout(), digest},
       {"msda_record_gather", gather_layout(), gather}};
-  for (const auto* all :
-       {&kernels, &other_kernels(), &poison_kernels(), &scatter_kernels(), &survey_kernels(), &evidence_kernels()}) {
+  for (const auto* all : {&kernels, &other_kernels(), &poison_kernels(), &scatter_kernels(), &survey_kernels(),
+                          &evidence_kernels(), &unwritten_kernels()}) {
     for (const KernelCode& kernel : *all) {
       if (kernel.name == name) return &kernel;
     }

@@ -68,6 +68,7 @@ Driver find() {
   get(driver.wait_for_event, "cuStreamWaitEvent");
   get(driver.wait_on_host, "cuEventSynchronize");
   get(driver.library_unload, "cuLibraryUnload");
+  get(driver.copy_to_device, "cuMemcpyHtoDAsync_v2");
   return driver;
 }
 

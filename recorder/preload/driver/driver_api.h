@@ -105,6 +105,7 @@ struct Driver {
   Result (*wait_for_event)(Stream, Event, unsigned) = nullptr;                          // cuStreamWaitEvent
   Result (*wait_on_host)(Event) = nullptr;                                              // cuEventSynchronize
   Result (*library_unload)(Library) = nullptr;                                          // cuLibraryUnload
+  Result (*copy_to_device)(DevicePointer, const void*, size_t, Stream) = nullptr;       // cuMemcpyHtoDAsync_v2
   bool complete = false;
 };
 const Driver& driver();

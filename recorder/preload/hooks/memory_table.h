@@ -1,5 +1,6 @@
 // Functions of cuda.h that allocate, free, copy or set memory, launch graphs or make streams: rows of table.h, of which
-// only a survey does anything. Macros only.
+// only a survey does anything. Macros only. Handlers of functions that write memory say where; those of functions that
+// let others write it, as another process, do not know.
 #pragma once
 
 // clang-format off
@@ -15,7 +16,7 @@
   X(cuMemAlloc_v2, cuda::Result, (cuda::DevicePointer* pointer, size_t bytes), (pointer, bytes), allocated_memory,     \
     "cuMemAlloc", 13000, false)                                                                                        \
   X(cuMemAllocManaged, cuda::Result, (cuda::DevicePointer* pointer, size_t bytes, unsigned flags), (pointer, bytes,    \
-    flags), allocated_memory, "cuMemAllocManaged", 13000, false)                                                       \
+    flags), allocated_managed, "cuMemAllocManaged", 13000, false)                                                      \
   X(cuMemAllocPitch_v2, cuda::Result, (cuda::DevicePointer* pointer, size_t* pitch, size_t width, size_t height,       \
     unsigned element), (pointer, pitch, width, height, element), allocated_pitch, "cuMemAllocPitch", 13000, false)     \
   MSDA_TWINS(X, cuMemAllocAsync, _ptsz, (cuda::DevicePointer* pointer, size_t bytes, cuda::Stream stream), (pointer,   \
@@ -34,51 +35,102 @@
   X(cuStreamCreateWithPriority, cuda::Result, (cuda::Stream* stream, unsigned flags, int priority), (stream, flags,    \
     priority), created_stream, "cuStreamCreateWithPriority", 13000, false)                                             \
   MSDA_TWINS(X, cuMemcpy, _ptds, (cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes), (to, from,          \
-    bytes), undisturbed, "cuMemcpy")                                                                                   \
+    bytes), copied_memory, "cuMemcpy")                                                                                 \
   MSDA_TWINS(X, cuMemcpyAsync, _ptsz, (cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes, cuda::Stream    \
-    stream), (to, from, bytes, stream), undisturbed, "cuMemcpyAsync")                                                  \
+    stream), (to, from, bytes, stream), copied_memory, "cuMemcpyAsync")                                                \
   MSDA_TWINS(X, cuMemcpyHtoD_v2, _ptds, (cuda::DevicePointer to, const void* from, size_t bytes), (to, from, bytes),   \
-    undisturbed, "cuMemcpyHtoD")                                                                                       \
+    copied_memory, "cuMemcpyHtoD")                                                                                     \
   MSDA_TWINS(X, cuMemcpyHtoDAsync_v2, _ptsz, (cuda::DevicePointer to, const void* from, size_t bytes, cuda::Stream     \
-    stream), (to, from, bytes, stream), undisturbed, "cuMemcpyHtoDAsync")                                              \
+    stream), (to, from, bytes, stream), copied_memory, "cuMemcpyHtoDAsync")                                            \
   MSDA_TWINS(X, cuMemcpyDtoH_v2, _ptds, (void* to, cuda::DevicePointer from, size_t bytes), (to, from, bytes),         \
     undisturbed, "cuMemcpyDtoH")                                                                                       \
   MSDA_TWINS(X, cuMemcpyDtoHAsync_v2, _ptsz, (void* to, cuda::DevicePointer from, size_t bytes, cuda::Stream           \
     stream), (to, from, bytes, stream), undisturbed, "cuMemcpyDtoHAsync")                                              \
   MSDA_TWINS(X, cuMemcpyDtoD_v2, _ptds, (cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes), (to, from,   \
-    bytes), undisturbed, "cuMemcpyDtoD")                                                                               \
+    bytes), copied_memory, "cuMemcpyDtoD")                                                                             \
   MSDA_TWINS(X, cuMemcpyDtoDAsync_v2, _ptsz, (cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes,          \
-    cuda::Stream stream), (to, from, bytes, stream), undisturbed, "cuMemcpyDtoDAsync")                                 \
-  MSDA_TWINS(X, cuMemcpy2D_v2, _ptds, (const void* copy), (copy), undisturbed, "cuMemcpy2D")                           \
-  MSDA_TWINS(X, cuMemcpy2DAsync_v2, _ptsz, (const void* copy, cuda::Stream stream), (copy, stream), undisturbed,       \
+    cuda::Stream stream), (to, from, bytes, stream), copied_memory, "cuMemcpyDtoDAsync")                               \
+  MSDA_TWINS(X, cuMemcpy2D_v2, _ptds, (const void* copy), (copy), copied_rows, "cuMemcpy2D")                           \
+  MSDA_TWINS(X, cuMemcpy2DAsync_v2, _ptsz, (const void* copy, cuda::Stream stream), (copy, stream), copied_rows,       \
     "cuMemcpy2DAsync")                                                                                                 \
-  MSDA_TWINS(X, cuMemcpy3D_v2, _ptds, (const void* copy), (copy), undisturbed, "cuMemcpy3D")                           \
-  MSDA_TWINS(X, cuMemcpy3DAsync_v2, _ptsz, (const void* copy, cuda::Stream stream), (copy, stream), undisturbed,       \
+  MSDA_TWINS(X, cuMemcpy3D_v2, _ptds, (const void* copy), (copy), copied_box, "cuMemcpy3D")                            \
+  MSDA_TWINS(X, cuMemcpy3DAsync_v2, _ptsz, (const void* copy, cuda::Stream stream), (copy, stream), copied_box,        \
     "cuMemcpy3DAsync")                                                                                                 \
   MSDA_TWINS(X, cuMemcpyPeerAsync, _ptsz, (cuda::DevicePointer to, cuda::Context of_to, cuda::DevicePointer from,      \
     cuda::Context of_from, size_t bytes, cuda::Stream stream), (to, of_to, from, of_from, bytes, stream),              \
-    undisturbed, "cuMemcpyPeerAsync")                                                                                  \
+    copied_to_peer, "cuMemcpyPeerAsync")                                                                               \
   MSDA_TWINS(X, cuMemsetD8_v2, _ptds, (cuda::DevicePointer to, unsigned char value, size_t count), (to, value,         \
-    count), undisturbed, "cuMemsetD8")                                                                                 \
+    count), set_memory, "cuMemsetD8")                                                                                  \
   MSDA_TWINS(X, cuMemsetD8Async, _ptsz, (cuda::DevicePointer to, unsigned char value, size_t count, cuda::Stream       \
-    stream), (to, value, count, stream), undisturbed, "cuMemsetD8Async")                                               \
+    stream), (to, value, count, stream), set_memory, "cuMemsetD8Async")                                                \
   MSDA_TWINS(X, cuMemsetD2D8Async, _ptsz, (cuda::DevicePointer to, size_t pitch, unsigned char value, size_t width,    \
-    size_t height, cuda::Stream stream), (to, pitch, value, width, height, stream), undisturbed,                       \
+    size_t height, cuda::Stream stream), (to, pitch, value, width, height, stream), set_rows,                          \
     "cuMemsetD2D8Async")                                                                                               \
   MSDA_TWINS(X, cuMemsetD16_v2, _ptds, (cuda::DevicePointer to, unsigned short value, size_t count), (to, value,       \
-    count), undisturbed, "cuMemsetD16")                                                                                \
+    count), set_memory, "cuMemsetD16")                                                                                 \
   MSDA_TWINS(X, cuMemsetD16Async, _ptsz, (cuda::DevicePointer to, unsigned short value, size_t count, cuda::Stream     \
-    stream), (to, value, count, stream), undisturbed, "cuMemsetD16Async")                                              \
+    stream), (to, value, count, stream), set_memory, "cuMemsetD16Async")                                               \
   MSDA_TWINS(X, cuMemsetD2D16Async, _ptsz, (cuda::DevicePointer to, size_t pitch, unsigned short value, size_t         \
-    width, size_t height, cuda::Stream stream), (to, pitch, value, width, height, stream), undisturbed,                \
+    width, size_t height, cuda::Stream stream), (to, pitch, value, width, height, stream), set_rows,                   \
     "cuMemsetD2D16Async")                                                                                              \
   MSDA_TWINS(X, cuMemsetD32_v2, _ptds, (cuda::DevicePointer to, unsigned value, size_t count), (to, value, count),     \
-    undisturbed, "cuMemsetD32")                                                                                        \
+    set_memory, "cuMemsetD32")                                                                                         \
   MSDA_TWINS(X, cuMemsetD32Async, _ptsz, (cuda::DevicePointer to, unsigned value, size_t count, cuda::Stream           \
-    stream), (to, value, count, stream), undisturbed, "cuMemsetD32Async")                                              \
+    stream), (to, value, count, stream), set_memory, "cuMemsetD32Async")                                               \
   MSDA_TWINS(X, cuMemsetD2D32Async, _ptsz, (cuda::DevicePointer to, size_t pitch, unsigned value, size_t width,        \
-    size_t height, cuda::Stream stream), (to, pitch, value, width, height, stream), undisturbed,                       \
+    size_t height, cuda::Stream stream), (to, pitch, value, width, height, stream), set_rows,                          \
     "cuMemsetD2D32Async")                                                                                              \
-  MSDA_TWINS(X, cuGraphLaunch, _ptsz, (cuda::GraphExec graph, cuda::Stream stream), (graph, stream), undisturbed,      \
+  MSDA_TWINS(X, cuMemcpy2DUnaligned_v2, _ptds, (const void* copy), (copy), copied_rows, "cuMemcpy2DUnaligned")         \
+  MSDA_TWINS(X, cuMemcpyPeer, _ptds, (cuda::DevicePointer to, cuda::Context of_to, cuda::DevicePointer from,           \
+    cuda::Context of_from, size_t bytes), (to, of_to, from, of_from, bytes), copied_to_peer, "cuMemcpyPeer")           \
+  MSDA_TWINS(X, cuMemcpy3DPeer, _ptds, (const void* copy), (copy), written_anywhere, "cuMemcpy3DPeer")                 \
+  MSDA_TWINS(X, cuMemcpy3DPeerAsync, _ptsz, (const void* copy, cuda::Stream stream), (copy, stream),                   \
+    written_anywhere, "cuMemcpy3DPeerAsync")                                                                           \
+  MSDA_TWINS(X, cuMemcpyAtoD_v2, _ptds, (cuda::DevicePointer to, const void* from, size_t offset, size_t bytes),       \
+    (to, from, offset, bytes), written_anywhere, "cuMemcpyAtoD")                                                       \
+  MSDA_TWINS(X, cuMemsetD2D8_v2, _ptds, (cuda::DevicePointer to, size_t pitch, unsigned char value, size_t             \
+    width, size_t height), (to, pitch, value, width, height), set_rows, "cuMemsetD2D8")                                \
+  MSDA_TWINS(X, cuMemsetD2D16_v2, _ptds, (cuda::DevicePointer to, size_t pitch, unsigned short value, size_t           \
+    width, size_t height), (to, pitch, value, width, height), set_rows, "cuMemsetD2D16")                               \
+  MSDA_TWINS(X, cuMemsetD2D32_v2, _ptds, (cuda::DevicePointer to, size_t pitch, unsigned value, size_t width,          \
+    size_t height), (to, pitch, value, width, height), set_rows, "cuMemsetD2D32")                                      \
+  MSDA_TWINS(X, cuStreamWriteValue32_v2, _ptsz, (cuda::Stream stream, cuda::DevicePointer to, unsigned value,          \
+    unsigned flags), (stream, to, value, flags), wrote_value, "cuStreamWriteValue32")                                  \
+  MSDA_TWINS(X, cuStreamWriteValue64_v2, _ptsz, (cuda::Stream stream, cuda::DevicePointer to, uint64_t value,          \
+    unsigned flags), (stream, to, value, flags), wrote_value, "cuStreamWriteValue64")                                  \
+  MSDA_TWINS(X, cuStreamBatchMemOp_v2, _ptsz, (cuda::Stream stream, unsigned count, void* operations, unsigned         \
+    flags), (stream, count, operations, flags), written_anywhere, "cuStreamBatchMemOp")                                \
+  X(cuIpcGetMemHandle, cuda::Result, (void* handle, cuda::DevicePointer memory), (handle, memory),                     \
+    written_anywhere, "cuIpcGetMemHandle", 13000, false)                                                               \
+  X(cuMemPoolExportPointer, cuda::Result, (void* data, cuda::DevicePointer memory), (data, memory),                    \
+    written_anywhere, "cuMemPoolExportPointer", 13000, false)                                                          \
+  X(cuMemGetHandleForAddressRange, cuda::Result, (void* handle, cuda::DevicePointer memory, size_t bytes, int          \
+    type, uint64_t flags), (handle, memory, bytes, type, flags), written_anywhere,                                     \
+    "cuMemGetHandleForAddressRange", 13000, false)                                                                     \
+  X(cuMemcpyBatchAsync, cuda::Result, (cuda::DevicePointer* to, cuda::DevicePointer* from, size_t* bytes, size_t       \
+    count, void* attributes, size_t* of_copies, size_t kinds, size_t* failed, cuda::Stream stream), (to, from,         \
+    bytes, count, attributes, of_copies, kinds, failed, stream), written_anywhere, "cuMemcpyBatchAsync", 12090,        \
+    false)                                                                                                             \
+  X(cuMemcpyBatchAsync_ptsz, cuda::Result, (cuda::DevicePointer* to, cuda::DevicePointer* from, size_t* bytes,         \
+    size_t count, void* attributes, size_t* of_copies, size_t kinds, size_t* failed, cuda::Stream stream), (to,        \
+    from, bytes, count, attributes, of_copies, kinds, failed, stream), written_anywhere, "cuMemcpyBatchAsync",         \
+    12090, true)                                                                                                       \
+  X(cuMemcpyBatchAsync_v2, cuda::Result, (cuda::DevicePointer* to, cuda::DevicePointer* from, size_t* bytes,           \
+    size_t count, void* attributes, size_t* of_copies, size_t kinds, cuda::Stream stream), (to, from, bytes,           \
+    count, attributes, of_copies, kinds, stream), written_anywhere, "cuMemcpyBatchAsync", 13000, false)                \
+  X(cuMemcpyBatchAsync_v2_ptsz, cuda::Result, (cuda::DevicePointer* to, cuda::DevicePointer* from, size_t*             \
+    bytes, size_t count, void* attributes, size_t* of_copies, size_t kinds, cuda::Stream stream), (to, from,           \
+    bytes, count, attributes, of_copies, kinds, stream), written_anywhere, "cuMemcpyBatchAsync", 13000, true)          \
+  X(cuMemcpy3DBatchAsync, cuda::Result, (size_t count, void* copies, size_t* failed, uint64_t flags,                   \
+    cuda::Stream stream), (count, copies, failed, flags, stream), written_anywhere, "cuMemcpy3DBatchAsync",            \
+    12090, false)                                                                                                      \
+  X(cuMemcpy3DBatchAsync_ptsz, cuda::Result, (size_t count, void* copies, size_t* failed, uint64_t flags,              \
+    cuda::Stream stream), (count, copies, failed, flags, stream), written_anywhere, "cuMemcpy3DBatchAsync",            \
+    12090, true)                                                                                                       \
+  X(cuMemcpy3DBatchAsync_v2, cuda::Result, (size_t count, void* copies, uint64_t flags, cuda::Stream stream),          \
+    (count, copies, flags, stream), written_anywhere, "cuMemcpy3DBatchAsync", 13000, false)                            \
+  X(cuMemcpy3DBatchAsync_v2_ptsz, cuda::Result, (size_t count, void* copies, uint64_t flags, cuda::Stream              \
+    stream), (count, copies, flags, stream), written_anywhere, "cuMemcpy3DBatchAsync", 13000, true)                    \
+  MSDA_TWINS(X, cuGraphLaunch, _ptsz, (cuda::GraphExec graph, cuda::Stream stream), (graph, stream), written_anywhere, \
     "cuGraphLaunch")
 // clang-format on

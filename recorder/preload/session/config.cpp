@@ -122,6 +122,7 @@ Config read_config() {
   config.survey_seconds = number("MSDA_RECORD_SURVEY_SECONDS");
   config.survey_label = environment("MSDA_RECORD_SURVEY_LABEL");
   config.survey_neighbour = environment("MSDA_RECORD_SURVEY_NEIGHBOUR") != "0";
+  config.survey_poison = config.survey && environment("MSDA_RECORD_SURVEY_POISON") == "1";
   const uint64_t percent = number("MSDA_RECORD_SURVEY_MEMORY");
   config.survey_share = 0.01 * static_cast<double>(percent == 0 ? 50 : std::min<uint64_t>(percent, 100));
   config.writer = environment("MSDA_RECORD_WRITER");

@@ -27,6 +27,7 @@ struct Config {
   bool survey = false;           // run each launch again, and tell which vary
   int survey_runs = 2;           // extra launches
   bool survey_neighbour = true;  // beside which they run
+  bool survey_poison = false;    // and on poisoned memory, to find results that depend on memory that nobody wrote
   // Which launches: from one to another of the program's, from 1 on, 0 for no end; in so many seconds from the first
   // on, 0 for no end; those whose label has this text.
   uint64_t survey_from = 0, survey_to = 0, survey_seconds = 0;

@@ -9,6 +9,12 @@
 
 namespace msda::record {
 
+// Sizes of which several fit one behind the other, aligned as the driver aligns allocations.
+constexpr uint64_t aligned(uint64_t bytes) {
+  constexpr uint64_t kAlignment = 512;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 class CopySpace {
  public:
   explicit CopySpace(double share) : share_(share) {}

@@ -120,7 +120,8 @@ bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& 
   if (const auto before = digests_of(ranges, launched.stream)) {
     std::vector<Memory> memory;
     for (size_t i = 0; i < ranges.size(); ++i) memory.push_back({ranges[i], (*before)[i] != (*after)[i]});
-    state = begin_keeping(launched, kernel, std::move(memory));
+    // A launch that happened to change nothing has no results that could be compared.
+    if (std::ranges::any_of(memory, &Memory::is_changed)) state = begin_keeping(launched, kernel, std::move(memory));
   }
   if (!trial.put_back_result() || state == nullptr) return false;
   end_registered(launched, *state);

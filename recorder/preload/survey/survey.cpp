@@ -13,6 +13,7 @@
 #include "recorder/preload/driver/neighbour.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/own_memory.h"
+#include "recorder/preload/driver/poisoner.h"
 #include "recorder/preload/driver/saver.h"
 #include "recorder/preload/driver/settler.h"
 #include "recorder/preload/launch/functions.h"
@@ -22,6 +23,7 @@
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/survey/kept_launch.h"
 #include "recorder/preload/survey/pointers.h"
+#include "recorder/preload/survey/poison_trial.h"
 #include "recorder/text/demangle.h"
 
 namespace msda::record {
@@ -49,7 +51,7 @@ Survey& Survey::instance() {
   return survey.get([] { return std::unique_ptr<Survey>(new Survey); });
 }
 
-Survey::Survey() : space_(config().survey_share) {
+Survey::Survey() : space_(config().survey_share), poison_space_(config().survey_share) {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
 }
 
@@ -57,10 +59,12 @@ Survey::Survey() : space_(config().survey_share) {
 void Survey::forget_in_child() {
   new (&mutex_) std::timed_mutex;
   new (&space_) CopySpace(config().survey_share);
+  new (&poison_space_) CopySpace(config().survey_share);
   new (&loaded_) decltype(loaded_);
   new (&under_way_) decltype(under_way_);
   new (&kernels_) decltype(kernels_);
   new (&memory_) DeviceMemory;
+  new (&unwritten_) Unwritten;
 }
 
 std::unique_lock<std::timed_mutex> Survey::locked() noexcept {
@@ -183,14 +187,23 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     constexpr cuda::Result kImplicitCapture = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
     int capturing = 0;
     const cuda::Result state = cuda::driver().is_capturing(launched.stream, &capturing);
-    if (state == kImplicitCapture || capturing != 0) return count_captured(launched.function);
+    if (state == kImplicitCapture || capturing != 0) {
+      ticket.writes_unknown = false;  // nothing, before the graph is launched
+      return count_captured(launched.function);
+    }
     if (state != cuda::kSuccess) return;  // the launch will fail, too
     const Loaded& loaded = this->loaded(launched.function);
     SurveyedKernel& kernel = *loaded.kernel;
-    if (!recording().wants(kernel.layout.kernel.c_str())) return;
+    const auto leave_out = [&](Unsurveyed why) {
+      ticket.writes_unknown = !count_reached_as_written(launched, loaded, why);
+    };
+    if (!recording().wants(kernel.layout.kernel.c_str())) return leave_out(Unsurveyed::kNotAsked);
     ++launches_;
     ++kernel.launches;
-    if (!is_asked_for()) return count(kernel, Unsurveyed::kNotAsked);
+    if (!is_asked_for()) {
+      count(kernel, Unsurveyed::kNotAsked);
+      return leave_out(Unsurveyed::kNotAsked);
+    }
     const double begin = now_in_seconds();
     ticket.kernel = &kernel;
     const Unsurveyed why = prepare(launched, loaded, ticket);
@@ -198,9 +211,12 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     if (why != Unsurveyed::kNone) {
       count(kernel, why);
       ticket.kernel = nullptr;
+      leave_out(why);
     }
   });
-  if (ticket.kernel == nullptr && ticket.lock.owns_lock()) ticket.lock.unlock();
+  if (ticket.kernel != nullptr) return;
+  if (ticket.writes_unknown) unwritten_.all_written();
+  if (ticket.lock.owns_lock()) ticket.lock.unlock();
 }
 
 // After the program's own launch: whether it may run again.
@@ -258,7 +274,7 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   if (const Unsurveyed why = may_repeat(launched, ticket); why != Unsurveyed::kNone) return why;
   if (!ticket.trial.begin(launched)) return kernel.never = Unsurveyed::kRefused;
   // Its code cannot make it vary, and it never did: that it did now would be told later, without its caller.
-  if (kernel.surveyed >= kWatched && kernel.varied == 0 && kernel.cannot_vary()) {
+  if (kernel.surveyed >= kWatched && kernel.varied == 0 && kernel.cannot_vary() && !config().survey_poison) {
     cuda::Context context = nullptr;
     cuda::driver().current_context(&context);
     under_way_ = {&kernel, context, launches_};
@@ -273,9 +289,59 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
     kernel.communication = places_of_communication(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
   }
   try_twin(launched, ticket);
-  // A launch whose memory is found by pointers in memory, or by its code, cannot be repeated elsewhere.
-  if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel, ticket.trial);
+  keep(launched, ticket);
   return Unsurveyed::kNone;
+}
+
+// A launch whose memory is found by pointers in memory, or by its code, cannot be repeated elsewhere.
+void Survey::keep(const Launched& launched, Ticket& ticket) {
+  SurveyedKernel& kernel = *ticket.kernel;
+  if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel, ticket.trial);
+}
+
+// After run(). Of a kernel that varies it is not known why its results differ.
+void Survey::poison(const Launched& launched, Ticket& ticket) {
+  SurveyedKernel& kernel = *ticket.kernel;
+  const bool is_judged = kernel.varied == 0;
+  PoisonTrial trial(launched, ticket.trial, unwritten_);
+  const PoisonTrial::Result result = trial.run(poison_space_, is_judged, kernel.cannot_vary() ? 1 : 3);
+  using enum PoisonTrial::Result::State;
+  if (result.state == kRefused) kernel.never = Unsurveyed::kRefused;
+  kernel.poison.no_room += result.state == kNoRoom;
+  kernel.poison.compared += is_judged && result.state == kDone;
+  if (result.state != kDone || result.depend == 0) return;
+  kernel.poison.most_words = std::max(kernel.poison.most_words, result.depend);
+  if (kernel.poison.depend++ > 0) return;
+  kernel.poison.first = launches_;
+  kernel.poison.unwritten = result.unwritten;
+  kernel.poison.allocation_bytes = result.allocation_bytes;
+  kernel.caller = caller_of_launch();
+  keep(launched, ticket);
+}
+
+// Of a launch that is not surveyed: what it reaches counts as written. False if that is not known.
+bool Survey::count_reached_as_written(const Launched& launched, const Loaded& loaded, Unsurveyed why) {
+  if (!config().survey_poison) return false;
+  using enum Unsurveyed;
+  constexpr Unsurveyed kUnknownReach[] = {kCollective, kOtherMemory, kUnknownCode, kCallsOut, kBusy, kParameters};
+  const Unsurveyed never = loaded.kernel->never;
+  if (std::ranges::find(kUnknownReach, why) != std::end(kUnknownReach)) return false;
+  if (std::ranges::find(kUnknownReach, never) != std::end(kUnknownReach) || !loaded.variables) return false;
+  const auto parameters = parameter_bytes(launched, loaded.kernel->layout);
+  if (!parameters) return false;
+  Ticket reached;
+  reached.kernel = loaded.kernel;
+  reached.reach = reach_of(*parameters);
+  for (const DeviceRange& variable : *loaded.variables) reached.reach.add(variable);
+  if (!memory_.wait_for_streams(patience_) || save(launched, reached) != Unsurveyed::kNone) return false;
+  count_as_written(reached.reach, why);
+  return true;
+}
+
+void Survey::count_as_written(const Reach& reach, Unsurveyed why) {
+  if (why == Unsurveyed::kOtherMemory) return unwritten_.all_written();
+  for (const DeviceRange& range : reach.ranges()) unwritten_.written(range);
+  for (const DeviceRange& range : reach.shared) unwritten_.written(range);
 }
 
 // Of a launch that varied: whether the order of additions explains it.
@@ -305,16 +371,22 @@ void Survey::try_twin(const Launched& launched, Ticket& ticket) {
 
 void Survey::after_launch(const Launched& launched, Ticket& ticket, cuda::Result result) noexcept {
   if (ticket.kernel == nullptr) return;
+  Unsurveyed why = Unsurveyed::kOtherMemory;
   by_itself([&] {
     SurveyedKernel& kernel = *ticket.kernel;
     const double begin = now_in_seconds();
-    const Unsurveyed why = result == cuda::kSuccess ? run(launched, ticket) : Unsurveyed::kRefused;
+    why = result == cuda::kSuccess ? run(launched, ticket) : Unsurveyed::kRefused;
+    if (config().survey_poison && why == Unsurveyed::kNone) {
+      poison(launched, ticket);
+      ticket.writes_unknown = false;
+    }
     kernel.seconds += now_in_seconds() - begin;
     kernel.is_told = false;
     if (why != Unsurveyed::kNone) count(kernel, why);
     constexpr double kOften = 1;  // seconds; what a killed program has not told is lost
     if (now_in_seconds() - told_ > kOften) report_changes();
   });
+  if (ticket.writes_unknown) count_as_written(ticket.reach, why);
   if (ticket.lock.owns_lock()) ticket.lock.unlock();
 }
 
@@ -369,7 +441,8 @@ bool Survey::make_room() noexcept {
     const auto lock = locked();
     if (!lock.owns_lock()) return;
     finish_under_way();
-    made = space_.give_back();
+    const bool of_copies = space_.give_back(), of_bits = poison_space_.give_back();
+    made = of_copies || of_bits;
   });
   return made;
 }
@@ -378,10 +451,13 @@ void Survey::context_ends() noexcept {
   const auto lock = locked();
   under_way_.reset();
   space_.context_ends();
+  poison_space_.context_ends();
   memory_.context_ends();
+  unwritten_.all_written();
   Neighbour::instance().context_ends();
   Saver::instance().context_ends();
   Settler::instance().context_ends();
+  Poisoner::instance().context_ends();
   cuda::forget_own();
 }
 

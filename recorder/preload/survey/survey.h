@@ -18,6 +18,7 @@
 #include "recorder/preload/survey/first_sight.h"
 #include "recorder/preload/survey/surveyed_kernel.h"
 #include "recorder/preload/survey/trial.h"
+#include "recorder/preload/survey/unwritten.h"
 
 namespace msda::record {
 
@@ -34,6 +35,7 @@ class Survey {
     bool is_first = false;
     bool has_more_memory = false;  // than its parameters name
     bool looks_later = false;      // whether it has, by pointers in memory: after the launch
+    bool writes_unknown = true;    // what it writes is not accounted for
     Reach reach;
     FirstSight sight;
     Trial trial;
@@ -46,6 +48,8 @@ class Survey {
   // Looks at the extra launches that are under way, if there are any, once they are done.
   void look_at_results() noexcept { no_trial(); }
   DeviceMemory& memory() { return memory_; }
+  // With --survey-poison; otherwise it knows no memory.
+  Unwritten& unwritten() { return unwritten_; }
   // The program's allocation has failed for want of memory: gives back the survey's own. False if it has none.
   bool make_room() noexcept;
   void context_ends() noexcept;
@@ -72,6 +76,10 @@ class Survey {
   Unsurveyed run(const Launched& launched, Ticket& ticket);
   std::unique_lock<std::timed_mutex> locked() noexcept;
   void finish_under_way();
+  void keep(const Launched& launched, Ticket& ticket);
+  void poison(const Launched& launched, Ticket& ticket);
+  void count_as_written(const Reach& reach, Unsurveyed why);
+  bool count_reached_as_written(const Launched& launched, const Loaded& loaded, Unsurveyed why);
   void try_twin(const Launched& launched, Ticket& ticket);
   void count(SurveyedKernel& kernel, Unsurveyed why);
   bool is_asked_for();
@@ -87,7 +95,7 @@ class Survey {
 
   std::timed_mutex mutex_;  // guards what follows
   std::optional<UnderWay> under_way_;
-  CopySpace space_;
+  CopySpace space_, poison_space_;
   uint64_t unloads_ = 0;
   std::map<std::pair<cuda::Context, cuda::Function>, Loaded> loaded_;                       // until code is unloaded
   std::map<std::pair<std::string, std::string>, std::unique_ptr<SurveyedKernel>> kernels_;  // by name and image
@@ -97,6 +105,7 @@ class Survey {
   double patience_ = 10;  // seconds, for other streams
 
   DeviceMemory memory_;
+  Unwritten unwritten_;
 };
 
 }  // namespace msda::record

@@ -12,6 +12,7 @@
 #include "recorder/device/instructions.h"
 #include "recorder/device/variables.h"
 #include "recorder/preload/launch/functions.h"
+#include "recorder/preload/session/config.h"
 
 namespace msda::record {
 namespace {
@@ -145,6 +146,15 @@ spool::Surveyed SurveyedKernel::message() const {
   for (const auto& [name, found] : places) {
     if (!found.text.empty()) message.texts[std::string("lines_of_") + name] = found.text;
     if (found.left_out > 0) message.integers[std::string("lines_left_out_of_") + name] = found.left_out;
+  }
+  if (config().survey_poison) {
+    message.integers["poisoned"] = poison.compared;
+    message.integers["unwritten_launches"] = poison.depend;
+    message.integers["first_unwritten"] = poison.first;
+    message.integers["unwritten_results"] = static_cast<int64_t>(poison.most_words);
+    message.integers["unwritten_words"] = static_cast<int64_t>(poison.unwritten);
+    message.integers["unwritten_bytes"] = static_cast<int64_t>(poison.allocation_bytes);
+    message.integers["poison_no_room"] = poison.no_room;
   }
   for (const auto& [name, value] : integers) message.integers[name] = value;
   for (const auto& [why, count] : unsurveyed) message.integers[std::string("not_surveyed_") + name_of(why)] = count;

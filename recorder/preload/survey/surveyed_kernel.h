@@ -57,6 +57,13 @@ struct SurveyedKernel {
   // Launches of the survey's: all, and those beside a neighbour; and those whose results differed.
   int64_t extra = 0, extra_that_differ = 0, extra_beside = 0, beside_that_differ = 0;
   uint64_t most_words = 0, most_bytes = 0;  // 32-bit words that differed; memory that a launch reaches
+  // Launches that ran again on poisoned memory: those whose results were compared, those that depend on it, and those
+  // for which there was no room. The first that does, among all of the program's; its words, and the memory that nobody
+  // wrote.
+  struct {
+    int64_t compared = 0, depend = 0, first = 0, no_room = 0;
+    uint64_t most_words = 0, unwritten = 0, allocation_bytes = 0;
+  } poison;
   double seconds = 0;
   std::map<Unsurveyed, int64_t> unsurveyed;
   bool is_told = false;  // to the writer, as it is now

@@ -12,10 +12,6 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kAlignment = 512;  // as the driver aligns allocations
-
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 // Attributes that say how launches overlap with others, and events that tell of them: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_
 // STREAM_SERIALIZATION, PROGRAMMATIC_EVENT, LAUNCH_COMPLETION_EVENT, DEVICE_UPDATABLE_KERNEL_NODE.
 bool orders_launches(int attribute) {

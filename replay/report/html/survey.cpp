@@ -25,9 +25,13 @@ std::string text_of(const Json& kernel, const char* name) { return kernel.at(nam
 
 bool does_vary(const Json& kernel) { return count_of(kernel, "varied") > 0; }
 
+bool reads_unwritten(const Json& kernel) { return text_of(kernel, "verdict") == "reads_unwritten"; }
+
+bool may_differ(const Json& kernel) { return does_vary(kernel) || reads_unwritten(kernel); }
+
 // The style of a verdict's chip.
 const char* verdict_style(std::string_view verdict) {
-  if (verdict == "race") return "error";
+  if (verdict == "race" || verdict == "reads_unwritten") return "error";
   return verdict == "deterministic" ? "good" : "warning";
 }
 
@@ -35,15 +39,17 @@ const char* verdict_style(std::string_view verdict) {
 const char* style_of_page(const Json& kernels) {
   const char* style = "good";
   for (const Json& kernel : kernels) {
-    if (does_vary(kernel) && style != std::string_view("error")) style = verdict_style(text_of(kernel, "verdict"));
+    if (may_differ(kernel) && style != std::string_view("error")) style = verdict_style(text_of(kernel, "verdict"));
   }
   return style;
 }
 
 std::string headline_of(const Json& survey) {
   const Json& kernels = survey.at("kernels");
+  const auto unwritten = std::ranges::count_if(kernels, reads_unwritten);
   return fmt::format("{} of {} kernels vary, in {} of {} launches", std::ranges::count_if(kernels, does_vary),
-                     kernels.size(), thousands(count_of(survey, "varied")), thousands(count_of(survey, "surveyed")));
+                     kernels.size(), thousands(count_of(survey, "varied")), thousands(count_of(survey, "surveyed"))) +
+         (unwritten > 0 ? fmt::format("; {} depend on memory that nobody wrote", unwritten) : "");
 }
 
 void add_head(Html& html, const Json& survey) {
@@ -119,11 +125,8 @@ std::string size_text(const Json& number) {
 }
 
 // What was measured of its additions.
-void add_measured(Html& html, const Json& evidence) {
-  const auto tell = [&](const char* name, const std::string& text) {
-    html.add("dt", name);
-    html.add("dd", text);
-  };
+template <class Tell>
+void tell_of_measured(const Json& evidence, Tell&& tell) {
   tell("additions",
        fmt::format("{} of {} to {} addresses, at most {} to one; greatest addend {}",
                    thousands(count_of(evidence, "additions")), text_of(evidence, "type"),
@@ -141,16 +144,35 @@ void add_measured(Html& html, const Json& evidence) {
                    thousands(count_of(evidence, "other_words"))));
 }
 
-// A kernel that varies: who launched it, why, on what evidence, and what to type.
+template <class Tell>
+void tell_of_varying(const Json& kernel, Tell&& tell) {
+  tell("first", fmt::format("the program's launch {}", thousands(count_of(kernel, "first_varied"))));
+  tell("differed", fmt::format("at most {} words of 32 bits, in {} of {} extra launches, {} of {} beside other work",
+                               thousands(count_of(kernel, "most_words")), count_of(kernel, "extra_that_differ"),
+                               count_of(kernel, "extra_launches"), count_of(kernel, "beside_that_differ"),
+                               count_of(kernel, "extra_beside")));
+  if (!kernel.at("twin").is_null()) tell("order-free twin", twin_text(kernel.at("twin")));
+  if (!kernel.at("evidence").is_null()) tell_of_measured(kernel.at("evidence"), tell);
+  tell("additions not measured", text_of(kernel, "evidence_missing"));
+  tell("additions in the source", places_text(kernel.at("source_lines").at("additions")));
+  tell("communication in the source", places_text(kernel.at("source_lines").at("communication")));
+  const Json& remedy = kernel.at("remedy");
+  tell("what to type", remedy.is_null() ? "nothing is known"
+                                        : fmt::format("{} ({}; {})", text_of(remedy, "type"), text_of(remedy, "note"),
+                                                      text_of(remedy, "source")));
+}
+
+// A kernel whose results may differ: who launched it, why, on what evidence, and what to type.
 void add_varying(Html& html, const Json& kernel) {
+  const int64_t launches =
+      reads_unwritten(kernel) ? count_of(kernel.at("poison"), "depend") : count_of(kernel, "varied");
   const std::string verdict = text_of(kernel, "verdict");
   const auto card = html.in("article", {{"class", fmt::format("group {}", verdict_style(verdict))}});
   {
     const auto chips = html.in("p", {{"class", "chips"}});
     add_chip(html, verdict_style(verdict), verdict);
     add_chip(html, "plain",
-             fmt::format("{} of {} launches", thousands(count_of(kernel, "varied")),
-                         thousands(count_of(kernel, "surveyed"))));
+             fmt::format("{} of {} launches", thousands(launches), thousands(count_of(kernel, "surveyed"))));
   }
   html.add("h4", {{"class", "wrap mono"}}, text_of(kernel, "kernel"));
   {
@@ -162,20 +184,11 @@ void add_varying(Html& html, const Json& kernel) {
     };
     tell("why", text_of(kernel, "why"));
     tell("launched by", callers_of(kernel));
-    tell("first", fmt::format("the program's launch {}", thousands(count_of(kernel, "first_varied"))));
-    tell("differed", fmt::format("at most {} words of 32 bits, in {} of {} extra launches, {} of {} beside other work",
-                                 thousands(count_of(kernel, "most_words")), count_of(kernel, "extra_that_differ"),
-                                 count_of(kernel, "extra_launches"), count_of(kernel, "beside_that_differ"),
-                                 count_of(kernel, "extra_beside")));
-    if (!kernel.at("twin").is_null()) tell("order-free twin", twin_text(kernel.at("twin")));
-    if (!kernel.at("evidence").is_null()) add_measured(html, kernel.at("evidence"));
-    tell("additions not measured", text_of(kernel, "evidence_missing"));
-    tell("additions in the source", places_text(kernel.at("source_lines").at("additions")));
-    tell("communication in the source", places_text(kernel.at("source_lines").at("communication")));
-    const Json& remedy = kernel.at("remedy");
-    tell("what to type", remedy.is_null() ? "nothing is known"
-                                          : fmt::format("{} ({}; {})", text_of(remedy, "type"), text_of(remedy, "note"),
-                                                        text_of(remedy, "source")));
+    if (does_vary(kernel)) {
+      tell_of_varying(kernel, tell);
+    } else {
+      tell("what to do", "write this memory first, as torch.zeros does and torch.empty does not");
+    }
   }
 }
 
@@ -197,7 +210,7 @@ void add_table(Html& html, std::vector<Json> kernels) {
       html.add("th", {{"scope", "col"}}, name);
   }
   for (const Json& kernel : kernels) {
-    const auto row = html.in("tr", {{"class", does_vary(kernel) ? "bad" : ""}});
+    const auto row = html.in("tr", {{"class", may_differ(kernel) ? "bad" : ""}});
     const int64_t surveyed = count_of(kernel, "surveyed"), varied = count_of(kernel, "varied");
     html.add("td", {{"class", "wrap mono"}}, text_of(kernel, "kernel"));
     html.add("td", text_of(kernel, "verdict"));
@@ -235,9 +248,9 @@ std::string html_of_survey(const Json& survey, const std::string& version) {
     {
       const auto section = body.in("section", {{"id", "varying"}});
       body.add("h2", "What varies");
-      if (std::ranges::none_of(kernels, does_vary)) body.add("p", {{"class", "note good"}}, "Nothing.");
+      if (std::ranges::none_of(kernels, may_differ)) body.add("p", {{"class", "note good"}}, "Nothing.");
       for (const Json& kernel : kernels) {
-        if (does_vary(kernel)) add_varying(body, kernel);
+        if (may_differ(kernel)) add_varying(body, kernel);
       }
     }
     {

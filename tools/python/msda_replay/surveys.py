@@ -32,7 +32,8 @@ class SurveyedKernel:
 
     @property
     def varies(self) -> bool:
-        return self.varied > 0
+        """Whether its results may be others in the next run."""
+        return self.varied > 0 or self.verdict == "reads_unwritten"
 
 
 class Survey(Sequence[SurveyedKernel]):
@@ -68,6 +69,7 @@ def survey(
     memory: Optional[int] = None,
     kernel: Optional[str] = None,
     no_neighbour: bool = False,
+    poison: bool = False,
     timeout: Optional[float] = None,
 ) -> Survey:
     """Surveys a function, a command (a list of words), or reads a survey that was kept (a path).
@@ -77,7 +79,7 @@ def survey(
     survey is kept, a file that is replaced; None: nowhere. Within a surveyed function, another survey is empty. Raises CommandError, with what the command says, if
     nothing could be surveyed or the function raises.
     """
-    flags = _flags({"runs": runs, "memory": memory, "kernel": kernel, "no_neighbour": no_neighbour})
+    flags = _flags({"runs": runs, "memory": memory, "kernel": kernel, "no_neighbour": no_neighbour, "poison": poison})
     if isinstance(what, (str, os.PathLike)):
         with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
             return _surveyed([os.fspath(what)], [], folder, os.fspath(what), timeout)

@@ -1,0 +1,54 @@
+// Which 32-bit words of the program's device memory nobody has written since they were allocated, as far as the hooks
+// and the survey see. What is not known counts as written, so that no kernel is accused wrongly. Kept on the host: a
+// bit for each word of allocations that are written in part. Thread-safe; none of its functions throws.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "recorder/preload/driver/digester.h"
+
+namespace msda::record {
+
+class Unwritten {
+ public:
+  // Words of an allocation.
+  struct Words {
+    uint64_t all = 0, count = 0;  // those that nobody wrote
+    std::vector<uint32_t> bits;   // of each word: set if nobody wrote it; empty: nobody wrote any
+  };
+
+  // Memory that only the hooks' functions and launches write: none that the host or another process reaches.
+  void allocated(const DeviceRange& range) noexcept;
+  void freed(uint64_t address) noexcept;
+  // A copy, a memset. Words of which it writes a part are written.
+  void written(const DeviceRange& range) noexcept;
+  // Rows of so many bytes, at multiples of the pitch.
+  void written_rows(const DeviceRange& row, uint64_t pitch, uint64_t rows) noexcept;
+  // Somebody wrote, nobody knows where.
+  void all_written() noexcept;
+
+  // Of the allocation that the range is, or with which it begins: drivers round sizes up. Nothing if all of it is
+  // written, or it is not known.
+  std::optional<Words> words_of(const DeviceRange& range) const;
+  // Of the allocation at that address these words are left; it may have fewer words than there are bits.
+  void leave(uint64_t address, Words words) noexcept;
+
+ private:
+  struct Allocation {
+    uint64_t bytes = 0;
+    Words unwritten;
+  };
+  void mark(const DeviceRange& range);
+
+  mutable std::mutex mutex_;
+  std::map<uint64_t, Allocation> allocations_;  // with unwritten words, by address
+};
+
+// Of so many words: a word of bits for 32 of them.
+constexpr uint64_t words_of_bits(uint64_t words) { return (words + 31) / 32; }
+
+}  // namespace msda::record
