@@ -47,16 +47,16 @@ def test_every_kernel_has_its_verdict(tmp_path, asynchronous):
         assert poison["depend"] == (kernel["launches"] if reads else 0) and poison["no_room"] == 0, name
         assert (poison["first"] > 0) == (poison["most_words"] > 0) == (poison["unwritten_words"] > 0) == reads, name
         assert kernel["remedy"] is None and kernel["extra_launches"] == 2 * kernel["surveyed"]
-    # What nobody wrote: 3,196 of 4,096 words, and the sum's own.
+    # What nobody wrote: 49,100 of 50,000 words, and the sum's own.
     rest = kernels["reads_unwritten_rest"]
-    assert (rest["poison"]["unwritten_words"], rest["poison"]["unwritten_bytes"], rest["poison"]["most_words"]) == (3197, 16388, 1)
-    assert kernels["reads_unwritten_beside_memset"]["poison"]["unwritten_words"] == 2049
-    assert kernels["reads_unwritten_add_to"]["poison"]["most_words"] == 4096
+    assert (rest["poison"]["unwritten_words"], rest["poison"]["unwritten_bytes"], rest["poison"]["most_words"]) == (49101, 200004, 1)
+    assert kernels["reads_unwritten_beside_memset"]["poison"]["unwritten_words"] == 25001
+    assert kernels["reads_unwritten_add_to"]["poison"]["most_words"] == 50000
     # A copy shows where two addresses have two patterns.
-    assert 1600 < kernels["reads_unwritten_clone"]["poison"]["most_words"] <= 4096
+    assert 20000 < kernels["reads_unwritten_clone"]["poison"]["most_words"] <= 50000
     # Numbers that are hardly zero show only in a maximum, and all that is no number in a product.
-    assert kernels["reads_unwritten_maximum"]["poison"]["most_words"] == 2048
-    assert kernels["reads_unwritten_times_zero"]["poison"]["most_words"] == 4096
+    assert kernels["reads_unwritten_maximum"]["poison"]["most_words"] == 25000
+    assert kernels["reads_unwritten_times_zero"]["poison"]["most_words"] == 50000
 
 
 def test_without_poison_nothing_is_accused(tmp_path):
@@ -82,8 +82,8 @@ def test_what_is_not_asked_for_counts_as_written(tmp_path):
 
 
 def test_what_has_no_room_counts_as_written(tmp_path):
-    """The launches have two allocations of 16,384 bytes; those of sums have less, and are surveyed."""
-    kernels = surveyed(tmp_path / "a.h5", "partial", options=["--survey-memory", 2], MSDA_STAND_IN_MEMORY=2_000_000)
+    """The launches have two allocations of 200,000 bytes; those of sums have less, and are surveyed."""
+    kernels = surveyed(tmp_path / "a.h5", "partial", options=["--survey-memory", 1], MSDA_STAND_IN_MEMORY=64_000_000)
     assert {name: kernel["verdict"] for name, kernel in kernels.items()} == {
         "deterministic_packed": "not_surveyed", "reads_unwritten_rest": "deterministic", "deterministic_packed_again": "not_surveyed",
         "deterministic_after_memset": "deterministic", "reads_unwritten_beside_memset": "reads_unwritten"}
@@ -96,7 +96,7 @@ def test_kept_launches_have_the_memory_that_they_found(tmp_path):
         kept = {one.attrs["kernel"]: one for one in file["invocations"].values()}
         assert set(kept) == {name for name, kernel in kernels.items() if kernel["kept"]} == {"reads_unwritten_rest", "reads_unwritten_beside_memset"}
         (rows,) = (bytes(one[()]) for one in kept["reads_unwritten_rest"]["inputs"].values())
-        assert set(rows[3600:]) == {0xCD} and len(rows) == 16384 and set(rows[:3600]) != {0xCD}
+        assert set(rows[3600:]) == {0xCD} and len(rows) == 200000 and set(rows[:3600]) != {0xCD}
 
 
 def test_the_command_the_text_and_the_page(tmp_path, replay):
@@ -105,7 +105,7 @@ def test_the_command_the_text_and_the_page(tmp_path, replay):
     assert done.returncode == 1 and "none of 5 kernels varied, in 5 launches\n  2 kernels depend on memory that nobody wrote, in 2 launches\n" in done.stdout, done.stderr
     story = re.sub(r"\s+", " ", done.stdout)
     assert "reads_unwritten reads_unwritten_rest None of 1 launch varied. Its results depend on memory that nobody wrote since it was allocated" in story
-    assert "That launch reaches 3197 words that nobody wrote, in allocations of 16388 bytes. Write this memory first, as torch.zeros does" in story
+    assert "That launch reaches 49101 words that nobody wrote, in allocations of 200004 bytes. Write this memory first, as torch.zeros does" in story
     assert "2 launches are kept; to run them again:" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines()[1:] if str(tmp_path) not in line)
     told = replay("report", tmp_path / "s.h5", "-o", tmp_path / "s.html", expect=1)

@@ -16,7 +16,7 @@
 namespace msda::stand_in {
 namespace {
 
-constexpr int kCount = 4096;
+constexpr int kCount = 50'000;
 constexpr size_t kBytes = sizeof(float) * kCount;
 constexpr uint64_t kPlain[] = {0x0000000000007918, 0x000fc00000000000};  // NOP
 
