@@ -47,6 +47,7 @@ def test_every_kernel_has_its_verdict(tmp_path, asynchronous):
         assert poison["depend"] == (kernel["launches"] if reads else 0) and poison["no_room"] == 0, name
         assert (poison["first"] > 0) == (poison["most_words"] > 0) == (poison["unwritten_words"] > 0) == reads, name
         assert kernel["remedy"] is None and kernel["extra_launches"] == 2 * kernel["surveyed"]
+    assert kernels["race_drawn"]["poison"]["launches"] == 0  # it varies anyway, so nothing is compared
     # What nobody wrote: 49,100 of 50,000 words, and the sum's own.
     rest = kernels["reads_unwritten_rest"]
     assert (rest["poison"]["unwritten_words"], rest["poison"]["unwritten_bytes"], rest["poison"]["most_words"]) == (49101, 200004, 1)

@@ -14,11 +14,13 @@ ADDED = {"red_float": ("float32", 1), "red_double": ("float64", 1 / 3), "red_hal
          "called": ("float32", 1), "constants": ("float32", 1 / 3), "variable": ("float32", 1 / 3)}
 UNMEASURED = {"red_float2": "vectors", "red_float4": "vectors", "atom_float": "results_used", "atom_double": "results_used",
               "generic_float": "results_used"}
+# PyTorch captures no graph without its caching allocator, and fills no memory that is not its own.
+WITHOUT_POISON = ("graphs", "memory-full")
 
 
-def survey_of(bench, command, expected=(0,)):
+def survey_of(bench, command, flags=(), expected=(0,)):
     """What a program prints under a survey, and what the survey found, by kernel."""
-    done, capture = bench.record(command, ["--survey"], expected=expected)
+    done, capture = bench.record(command, ["--survey", *flags], expected=expected)
     found = json.loads(bench.replay("survey", "--json", "-", capture, expected=(0, 1)).stdout)
     return done, {kernel["mangled"]: kernel for kernel in found["kernels"]}
 
@@ -56,11 +58,11 @@ def measured(kernels, wrong):
 
 @check("survey", "kernels of each verdict in a survey; programs that it must not change", ["nvcc"])
 def survey(bench):
-    def kernels():
-        program = bench.program("surveyed")
+    def kernels(name, *flags):
+        program = bench.program(name)
         alone, wrong, count = bench.run([program]).stdout, collections.Counter(), 0
         for _ in range(ROUNDS):
-            done, found = survey_of(bench, [program])
+            done, found = survey_of(bench, [program], flags)
             expect(done.stdout == alone, f"prints other than without a survey: {first_difference(alone, done.stdout)}")
             judged(found, wrong)
             measured(found, wrong)
@@ -69,7 +71,7 @@ def survey(bench):
             raise Failed(f"{sum(wrong.values())} of {count}: " + "; ".join(f"{what} {times} times" for what, times in wrong.most_common(8)))
         return f"{count} verdicts in {ROUNDS} runs"
 
-    def unchanged(name):
+    def unchanged(name, *flags):
         def run():
             bench.require("torch")
             if name in ("compiled", "autotuned"):
@@ -77,7 +79,9 @@ def survey(bench):
             command = bench.target("harmless", name)
             first, second = (bench.run(command).stdout for _ in range(2))
             expect(first == second, "is not deterministic without a survey")
-            done, found = survey_of(bench, command)
+            done, found = survey_of(bench, command, flags)
+            accused = [kernel for kernel, row in found.items() if row["verdict"] == "reads_unwritten"]
+            expect(not accused, f"{accused} is accused of reading memory that nobody wrote")
             expect(done.stdout == first, f"computes something else under a survey; {tail(done.stderr)}")
             launches, surveyed = (sum(kernel[which] for kernel in found.values()) for which in ("launches", "surveyed"))
             reasons = collections.Counter()
@@ -88,6 +92,20 @@ def survey(bench):
             return f"{surveyed} of {launches} surveyed", ", ".join(notes)
         return run
 
-    yield "kernels", kernels
+    def packed_rows():
+        bench.require("torch")
+        done, found = survey_of(bench, bench.target("unwritten_rows"), ["--survey-poison"])
+        rows = json.loads(done.stdout)["rows"]
+        accused = {name: kernel["poison"]["unwritten_words"] for name, kernel in found.items() if kernel["verdict"] == "reads_unwritten"}
+        expect(len(accused) == 1, f"{sorted(accused) or 'nothing'} is accused, not one matrix product")
+        (words,) = accused.values()
+        expect(words >= rows, f"of {rows} words that nobody wrote, {words} were found")
+        return f"{next(iter(accused))[:60]}: {words} words"
+
+    yield "kernels", lambda: kernels("surveyed")
+    yield "kernels that read unwritten memory", lambda: kernels("unwritten", "--survey-poison")
+    yield "rows that nobody wrote", packed_rows
     for name in harmless.PROGRAMS:
         yield name, unchanged(name)
+        if name not in WITHOUT_POISON:
+            yield f"{name}, poisoned", unchanged(name, "--survey-poison")
