@@ -91,6 +91,8 @@ TEST(Unwritten, SizesThatTheDriverRoundsUp) {
   EXPECT_EQ(words->count, 3u);
   memory.written({kBase + 4, 4});
   EXPECT_EQ(count_of(memory, {kBase, 1024}), 2u);
+  memory.leave(kBase, {256, 2, {3, 0, 0, 0, 0, 0, 0, 0}});  // the second one was written meanwhile
+  EXPECT_EQ(count_of(memory, {kBase, 1024}), 1u);
   memory.leave(kBase, {256, 0, {}});
   EXPECT_FALSE(memory.words_of({kBase, 1024}));
 }

@@ -105,9 +105,14 @@ void Unwritten::leave(uint64_t address, Words words) noexcept {
     allocations_.erase(found);
     return;
   }
-  const uint64_t all = found->second.unwritten.all;
-  words.bits.resize(std::min(words.bits.size(), words_of_bits(all)));
-  found->second.unwritten = {all, words.count, std::move(words.bits)};
+  Words& now = found->second.unwritten;
+  words.bits.resize(std::min(words.bits.size(), words_of_bits(now.all)));
+  // Somebody who did not wait for the survey may have written some since.
+  for (size_t i = 0; i < std::min(words.bits.size(), now.bits.size()); ++i) words.bits[i] &= now.bits[i];
+  now.bits = std::move(words.bits);
+  now.count = 0;
+  for (const uint32_t word : now.bits) now.count += static_cast<uint64_t>(std::popcount(word));
+  if (now.count == 0) allocations_.erase(found);
 }
 
 }  // namespace msda::record

@@ -34,7 +34,7 @@ class Unwritten {
   // Of the allocation that the range is, or with which it begins: drivers round sizes up. Nothing if all of it is
   // written, or it is not known.
   std::optional<Words> words_of(const DeviceRange& range) const;
-  // Of the allocation at that address these words are left; it may have fewer words than there are bits.
+  // Of the allocation at that address no more than these words are left; it may have fewer words than there are bits.
   void leave(uint64_t address, Words words) noexcept;
 
  private:
