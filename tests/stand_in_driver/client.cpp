@@ -64,6 +64,19 @@ void find_linked(Api& api, ProfilerApi& profiler) {
   reinterpret_cast<void (*)(Api*, ProfilerApi*)>(find_exported(plugin, "plugin_find"))(&api, &profiler);
 }
 
+GraphApi graph_api(Via via) {
+  GraphApi api;
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw std::runtime_error(dlerror());
+  const auto get = reinterpret_cast<decltype(&cuGetProcAddress_v2)>(find_exported(library, "cuGetProcAddress_v2"));
+#define MSDA_STAND_IN_FIND(name)                                                                     \
+  api.name = reinterpret_cast<decltype(api.name)>(via == Via::kDlsym ? find_exported(library, #name) \
+                                                                     : find_by_driver(get, #name));
+  MSDA_STAND_IN_GRAPH_FUNCTIONS(MSDA_STAND_IN_FIND)
+#undef MSDA_STAND_IN_FIND
+  return api;
+}
+
 Client::Client(Via via) {
   if (via == Via::kLinked) {
     ProfilerApi unused{};

@@ -55,6 +55,43 @@ namespace msda::stand_in {
   X(cuLaunchKernelEx)               \
   X(cuLaunchKernelEx_ptsz)
 
+// Those of graphs.
+#define MSDA_STAND_IN_GRAPH_FUNCTIONS(X) \
+  X(cuMemcpyAsync)                       \
+  X(cuMemcpyHtoDAsync_v2)                \
+  X(cuMemcpyDtoHAsync_v2)                \
+  X(cuMemcpyDtoDAsync_v2)                \
+  X(cuMemsetD8Async)                     \
+  X(cuMemsetD32Async)                    \
+  X(cuLaunchHostFunc)                    \
+  X(cuStreamBeginCapture_v2)             \
+  X(cuStreamEndCapture)                  \
+  X(cuGraphCreate)                       \
+  X(cuGraphDestroy)                      \
+  X(cuGraphAddKernelNode_v2)             \
+  X(cuGraphAddMemcpyNode)                \
+  X(cuGraphAddMemsetNode)                \
+  X(cuGraphAddHostNode)                  \
+  X(cuGraphAddChildGraphNode)            \
+  X(cuGraphAddEmptyNode)                 \
+  X(cuGraphInstantiateWithFlags)         \
+  X(cuGraphExecKernelNodeSetParams_v2)   \
+  X(cuGraphExecMemcpyNodeSetParams)      \
+  X(cuGraphExecMemsetNodeSetParams)      \
+  X(cuGraphExecHostNodeSetParams)        \
+  X(cuGraphExecChildGraphNodeSetParams)  \
+  X(cuGraphNodeSetEnabled)               \
+  X(cuGraphExecUpdate_v2)                \
+  X(cuGraphExecDestroy)                  \
+  X(cuGraphLaunch)                       \
+  X(cuGraphLaunch_ptsz)
+
+struct GraphApi {
+#define MSDA_STAND_IN_MEMBER(name) decltype(&msda::stand_in::name) name = nullptr;
+  MSDA_STAND_IN_GRAPH_FUNCTIONS(MSDA_STAND_IN_MEMBER)
+#undef MSDA_STAND_IN_MEMBER
+};
+
 struct Api {
 #define MSDA_STAND_IN_MEMBER(name) decltype(&msda::stand_in::name) name = nullptr;
   MSDA_STAND_IN_FUNCTIONS(MSDA_STAND_IN_MEMBER)
@@ -64,6 +101,9 @@ struct Api {
 // Where a program gets the driver's functions: each by dlsym; only cuGetProcAddress_v2, and from it the others; or by
 // linking, in a plug-in.
 enum class Via { kDlsym, kProcAddress, kLinked };
+
+// Throws std::runtime_error. Not for kLinked.
+GraphApi graph_api(Via via);
 
 struct ProfilerApi;
 // As the plug-in is linked to them. Throws std::runtime_error.

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "tests/stand_in_driver/driver.h"
+#include "tests/stand_in_driver/graph.h"
 
 namespace msda::stand_in {
 
@@ -69,6 +70,34 @@ CUresult release(CUdeviceptr pointer, bool host) {
   memory().allocations.erase(found);
   std::free(pointer_of(pointer));
   return CUDA_SUCCESS;
+}
+
+CUDA_MEMCPY3D copy_of(CUdeviceptr to, unsigned int to_type, CUdeviceptr from, unsigned int from_type, size_t bytes) {
+  CUDA_MEMCPY3D copy{};
+  const bool from_host = from_type == CU_MEMORYTYPE_HOST, to_host = to_type == CU_MEMORYTYPE_HOST;
+  copy.srcMemoryType = from_type;
+  copy.dstMemoryType = to_type;
+  copy.srcHost = from_host ? pointer_of(from) : nullptr;
+  copy.srcDevice = from_host ? 0 : from;
+  copy.dstHost = to_host ? pointer_of(to) : nullptr;
+  copy.dstDevice = to_host ? 0 : to;
+  copy.WidthInBytes = bytes;
+  copy.Height = copy.Depth = bytes > 0;
+  return copy;
+}
+
+CUresult copy_on(CUstream stream, const CUDA_MEMCPY3D& copy) {
+  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_MEMCPY};
+  node.copy = copy;
+  return submit_or_capture(stream, std::move(node));
+}
+
+CUresult set_on(CUstream stream, const CUDA_MEMSET_NODE_PARAMS& set) {
+  if (const CUresult error = enter()) return error;
+  if (!allocated(set.dst, bytes_of(set))) return CUDA_ERROR_INVALID_VALUE;
+  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_MEMSET};
+  node.set = set;
+  return submit_or_capture(stream, std::move(node));
 }
 
 Work copy(void* to, const void* from, size_t bytes) {
@@ -189,23 +218,31 @@ CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if ((bytes && !from) || !allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return submit(stream, copy(pointer_of(to), from, bytes));
+  return copy_on(stream, copy_of(to, CU_MEMORYTYPE_DEVICE, address_of(from), CU_MEMORYTYPE_HOST, bytes));
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if ((bytes && !to) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return submit(stream, copy(to, pointer_of(from), bytes));
+  return copy_on(stream, copy_of(address_of(to), CU_MEMORYTYPE_HOST, from, CU_MEMORYTYPE_DEVICE, bytes));
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if (!allocated(to, bytes) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return submit(stream, copy(pointer_of(to), pointer_of(from), bytes));
+  return copy_on(stream, copy_of(to, CU_MEMORYTYPE_DEVICE, from, CU_MEMORYTYPE_DEVICE, bytes));
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+  if (const CUresult error = enter()) return error;
+  if (!allocated(to, bytes) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return copy_on(stream, copy_of(to, CU_MEMORYTYPE_UNIFIED, from, CU_MEMORYTYPE_UNIFIED, bytes));
+}
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) {
+  if (const CUresult error = enter()) return error;
+  if (!copy || !can_copy(*copy)) return CUDA_ERROR_INVALID_VALUE;
+  return copy_on(stream, *copy);
 }
 
 // Between the host and the device, from the first row's first byte on.
@@ -261,12 +298,25 @@ CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes) {
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
-  if (const CUresult error = enter()) return error;
-  if (!allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return submit(stream, [=] {
-    if (bytes) std::memset(pointer_of(to), value, bytes);
-    return CUDA_SUCCESS;
-  });
+  return set_on(stream, {to, 0, value, 1, bytes, 1});
+}
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
+  return set_on(stream, {to, 0, value, 2, count, 1});
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream) {
+  return set_on(stream, {to, 0, value, 4, count, 1});
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
+                           CUstream stream) {
+  return set_on(stream, {to, pitch, value, 1, width, height});
+}
+CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height,
+                            CUstream stream) {
+  return set_on(stream, {to, pitch, value, 2, width, height});
+}
+CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height,
+                            CUstream stream) {
+  return set_on(stream, {to, pitch, value, 4, width, height});
 }
 
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/stand_in_driver/driver.h"
+#include "tests/stand_in_driver/graph.h"
 #include "tests/stand_in_driver/image.h"
 #include "tests/stand_in_driver/kernels.h"
 #include "tests/stand_in_driver/survey_kernels.h"
@@ -136,6 +137,22 @@ CUresult gather_into(const KernelCode& code, void** parameters, ArgumentBytes& b
   return CUDA_SUCCESS;
 }
 
+// What it launches, as the real driver tells it: a CUkernel's function as well.
+CUgraphNode_st kernel_node(const CUlaunchConfig& c, CUfunction function, ArgumentBytes bytes) {
+  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_KERNEL};
+  node.kernel = {function,    c.gridDimX,       c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY,
+                 c.blockDimZ, c.sharedMemBytes, nullptr,    nullptr,    nullptr,     context_of_thread()};
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().functions.contains(function)) {
+    node.kernel.kern = reinterpret_cast<CUkernel>(function);
+    node.kernel.func = node.kernel.kern->function.get();
+  }
+  node.code = node.kernel.func->code;
+  node.bytes = std::move(bytes);
+  node.attributes.assign(c.attrs, c.attrs + c.numAttrs);
+  return node;
+}
+
 CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra,
                 bool null_is_per_thread) {
   if (const CUresult error = enter()) return error;
@@ -152,8 +169,7 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parame
   ArgumentBytes bytes(code->argument_bytes());
   if (const CUresult error = parameters ? gather_into(*code, parameters, bytes) : unpack(*code, extra, bytes))
     return error;
-  return submit(
-      c.hStream, [code, bytes] { return code->run(bytes.data()); }, null_is_per_thread);
+  return submit_or_capture(c.hStream, kernel_node(c, function, std::move(bytes)), null_is_per_thread);
 }
 
 // With the lock held; the next module after it.
@@ -179,6 +195,20 @@ void add_function(CUmodule module, const KernelCode* code) {
 }
 
 }  // namespace
+
+CUresult kernel_node_of(const CUDA_KERNEL_NODE_PARAMS& given, CUgraphNode_st& node) {
+  const CUlaunchConfig config{given.gridDimX,  given.gridDimY,       given.gridDimZ, given.blockDimX, given.blockDimY,
+                              given.blockDimZ, given.sharedMemBytes, nullptr,        nullptr,         0};
+  const CUfunction function = given.func ? given.func : reinterpret_cast<CUfunction>(given.kern);
+  const KernelCode* const code = code_to_launch(function);
+  if (!code) return CUDA_ERROR_INVALID_HANDLE;
+  if (!given.kernelParams == !given.extra) return CUDA_ERROR_INVALID_VALUE;
+  ArgumentBytes bytes(code->argument_bytes());
+  const CUresult error =
+      given.kernelParams ? gather_into(*code, given.kernelParams, bytes) : unpack(*code, given.extra, bytes);
+  if (!error) node = kernel_node(config, function, std::move(bytes));
+  return error;
+}
 
 void end_modules_of(CUcontext context) {
   const std::lock_guard lock(modules().mutex);

@@ -35,6 +35,7 @@ struct CUstream_st {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id capture_thread;
+  CUgraph capture_graph = nullptr;
 };
 
 struct CUevent_st {

@@ -3,16 +3,12 @@
 #include <chrono>
 #include <utility>
 
+#include "tests/stand_in_driver/graph.h"
 #include "tests/stand_in_driver/stream.h"
 
 namespace msda::stand_in {
 
-// Graphs can be made, not run: a test of what a recorder does in a capture needs no more.
-struct CUgraph_st {};
-
 namespace {
-
-CUgraph_st the_graph;
 
 // May this thread wait for, or ask about, the stream? Invalidates a capture if that is a mistake. With the lock held.
 CUresult check_wait(const std::shared_ptr<CUstream_st>& stream) {
@@ -104,10 +100,9 @@ CUresult cuStreamQuery(CUstream stream) {
 CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void*), void* data) {
   if (const CUresult error = enter()) return error;
   if (!function) return CUDA_ERROR_INVALID_VALUE;
-  return submit(stream, [=] {
-    function(data);
-    return CUDA_SUCCESS;
-  });
+  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_HOST};
+  node.host = {function, data};
+  return submit_or_capture(stream, std::move(node));
 }
 
 CUresult cuCtxSynchronize(void) {
@@ -154,6 +149,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   found->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   found->capture_mode = mode;
   found->capture_thread = std::this_thread::get_id();
+  found->capture_graph = new_graph();
   return CUDA_SUCCESS;
 }
 
@@ -168,7 +164,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   }
   const bool valid = found->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
   found->capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (graph) *graph = valid ? &the_graph : nullptr;
+  if (!valid || !graph) destroy_graph(found->capture_graph);
+  if (graph) *graph = valid ? found->capture_graph : nullptr;
   return valid ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
