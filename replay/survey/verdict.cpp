@@ -144,7 +144,8 @@ std::optional<double> Surveyed::number(const char* name) const {
 std::string reason_text(const std::string& reason) {
   static const std::map<std::string, std::string> kTexts{
       {"not_asked", "Not asked for (--from, --to, --seconds, --label)"},
-      {"captured", "Captured into a CUDA graph"},
+      {"captured", "In a CUDA graph that cannot be done again, kernel by kernel"},
+      {"graph_nodes", "In a CUDA graph that also calls the host, allocates, waits or branches"},
       {"collective", "It waits for other processes or devices"},
       {"other_memory", "It changes memory that neither its parameters nor pointers in memory name"},
       {"shared_memory", "It changes memory of the host, or of another device"},

@@ -43,15 +43,20 @@ def plain(*words):
     return subprocess.run([SURVEY_CLIENT, *words], capture_output=True, text=True, timeout=60, env=environment()).stdout
 
 
-def surveyed(capture, *words, options=(), **variables):
-    """What the survey found of each kernel; what the program prints must be as without it."""
-    done = record(SURVEY_CLIENT, *words, options=["--survey", "--hook", "driver", "-o", capture, *map(str, options)], **variables)
-    assert (done.returncode, done.stdout) == (0, plain(*words)), done.stderr
+def judged(capture):
+    """What a survey found of each kernel, by its name."""
     told = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
     result = json.loads(told.stdout)
     check(result, "survey")
     assert told.returncode == any(kernel["varied"] for kernel in result["kernels"])
     return {kernel["mangled"]: kernel for kernel in result["kernels"]}
+
+
+def surveyed(capture, *words, options=(), **variables):
+    """The same of the client; what it prints must be as without the survey."""
+    done = record(SURVEY_CLIENT, *words, options=["--survey", "--hook", "driver", "-o", capture, *map(str, options)], **variables)
+    assert (done.returncode, done.stdout) == (0, plain(*words)), done.stderr
+    return judged(capture)
 
 
 def check_kept(capture, kernels):

@@ -18,6 +18,8 @@ using Function = struct FunctionHandle*;  // a CUfunction, or a CUkernel that wa
 using Module = struct ModuleHandle*;
 using Library = struct LibraryHandle*;
 using Pool = struct PoolHandle*;
+using Graph = struct GraphHandle*;
+using GraphNode = struct GraphNodeHandle*;
 using GraphExec = struct GraphExecHandle*;
 
 inline constexpr Result kSuccess = 0, kNotReady = 600;

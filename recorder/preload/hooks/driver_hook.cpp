@@ -14,6 +14,7 @@
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/copy_layout.h"
 #include "recorder/preload/hooks/cupti_hook.h"
+#include "recorder/preload/hooks/graph_handlers.h"
 #include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/hooks/table.h"
 #include "recorder/preload/launch/autotuner_launches.h"
@@ -58,8 +59,8 @@ Interposed hooks[kHooks] = {MSDA_DRIVER_HOOKS(MSDA_ENTRY)};
 bool is_needed(int id) {
 #define MSDA_ID_OF(name) MSDA_ID_OF_(name)
 #define MSDA_ID_OF_(name) k_##name
-  const bool is_of_memory = id >= MSDA_ID_OF(MSDA_FIRST_MEMORY_HOOK) && id <= MSDA_ID_OF(MSDA_LAST_MEMORY_HOOK);
-  return !is_of_memory || Survey::is_wanted();
+  const bool is_of_survey = id >= MSDA_ID_OF(MSDA_FIRST_SURVEY_HOOK) && id <= MSDA_ID_OF(MSDA_LAST_SURVEY_HOOK);
+  return !is_of_survey || Survey::is_wanted();
 }
 
 // Sets the real function of a hook.
@@ -140,9 +141,6 @@ bool still_active(int device) {
   return state != nullptr && state(device, &flags, &active) == cuda::kSuccess && active != 0;
 }
 bool still_active(cuda::Context) { return false; }
-
-// Whether what this thread does is the program's, and surveyed.
-bool surveys() { return Survey::is_wanted() && !inside; }
 
 // What the recorder kept on the device, and what it pinned, is lost with the context.
 void device_state_is_lost() {

@@ -1,4 +1,4 @@
-// Functions of cuda.h that allocate, free, copy or set memory, launch graphs or make streams: rows of table.h, of which
+// Functions of cuda.h that allocate, free, copy or set memory, or make streams: rows of table.h, of which
 // only a survey does anything. Macros only. Handlers of functions that write memory say where; those of functions that
 // let others write it, as another process, do not know.
 #pragma once
@@ -9,9 +9,7 @@
   X(name, cuda::Result, parameters, arguments, handler, asked_for, 13000, false)                                       \
   X(name##suffix, cuda::Result, parameters, arguments, handler, asked_for, 13000, true)
 
-// From the first to the last, all of them.
-#define MSDA_FIRST_MEMORY_HOOK cuMemAlloc_v2
-#define MSDA_LAST_MEMORY_HOOK cuGraphLaunch_ptsz
+#define MSDA_FIRST_SURVEY_HOOK cuMemAlloc_v2  // up to the last of graph_table.h
 #define MSDA_MEMORY_HOOKS(X)                                                                                           \
   X(cuMemAlloc_v2, cuda::Result, (cuda::DevicePointer* pointer, size_t bytes), (pointer, bytes), allocated_memory,     \
     "cuMemAlloc", 13000, false)                                                                                        \
@@ -130,7 +128,5 @@
   X(cuMemcpy3DBatchAsync_v2, cuda::Result, (size_t count, void* copies, uint64_t flags, cuda::Stream stream),          \
     (count, copies, flags, stream), written_anywhere, "cuMemcpy3DBatchAsync", 13000, false)                            \
   X(cuMemcpy3DBatchAsync_v2_ptsz, cuda::Result, (size_t count, void* copies, uint64_t flags, cuda::Stream              \
-    stream), (count, copies, flags, stream), written_anywhere, "cuMemcpy3DBatchAsync", 13000, true)                    \
-  MSDA_TWINS(X, cuGraphLaunch, _ptsz, (cuda::GraphExec graph, cuda::Stream stream), (graph, stream), written_anywhere, \
-    "cuGraphLaunch")
+    stream), (count, copies, flags, stream), written_anywhere, "cuMemcpy3DBatchAsync", 13000, true)
 // clang-format on

@@ -5,6 +5,7 @@
 // arguments, and the hook knows the real function.
 #pragma once
 
+#include "recorder/preload/hooks/graph_table.h"
 #include "recorder/preload/hooks/memory_table.h"
 
 // cuda.h. After the handler: the name for cuGetProcAddress, CUDA's version up to which that name has this signature,
@@ -78,6 +79,7 @@
   X(cuLibraryUnload, cuda::Result, (cuda::Library library), (library), unloaded_library, "cuLibraryUnload", 13000,     \
     false)                                                                                                             \
   MSDA_MEMORY_HOOKS(X)                                                                                                 \
+  MSDA_GRAPH_HOOKS(X)                                                                                                  \
   X(cuGetProcAddress, cuda::Result, (const char* symbol, void** function, int version, uint64_t flags),                \
     (symbol, function, version, flags), asked_for_function, "", 13000, false)                                          \
   X(cuGetProcAddress_v2, cuda::Result, (const char* symbol, void** function, int version, uint64_t flags, int* status),\

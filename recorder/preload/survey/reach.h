@@ -18,6 +18,8 @@ class Reach {
   // Adds the allocation that this is an address in, if it is one.
   void add_allocation_of(uint64_t word);
   std::span<const DeviceRange> ranges() const { return ranges_; }
+  // How many pieces of memory, with those that are shared.
+  size_t size() const { return ranges_.size() + shared.size(); }
   uint64_t bytes() const;
   // Whether the address lies in one of them.
   bool has(uint64_t address) const;

@@ -29,10 +29,6 @@
 namespace msda::record {
 namespace {
 
-// How long a launch, or work before it on other streams, may take: it may wait for something that this thread is about
-// to do.
-constexpr double kPatience = 10, kLittlePatience = 0.1;  // seconds; the latter once that was in vain
-
 // So many launches of a kernel are watched until they end; with later ones the device goes on alone where it can.
 constexpr int64_t kWatched = 2;
 
@@ -51,19 +47,20 @@ Survey& Survey::instance() {
   return survey.get([] { return std::unique_ptr<Survey>(new Survey); });
 }
 
-Survey::Survey() : space_(config().survey_share), poison_space_(config().survey_share) {
+Survey::Survey()
+    : space_(config().survey_share), graph_space_(config().survey_share), poison_space_(config().survey_share) {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
 }
 
 // The driver works in no child; nothing is destroyed, as another thread of the parent may have been changing it.
 void Survey::forget_in_child() {
   new (&mutex_) std::timed_mutex;
-  new (&space_) CopySpace(config().survey_share);
-  new (&poison_space_) CopySpace(config().survey_share);
+  for (CopySpace* space : spaces()) new (space) CopySpace(config().survey_share);
   new (&loaded_) decltype(loaded_);
   new (&under_way_) decltype(under_way_);
   new (&kernels_) decltype(kernels_);
   new (&memory_) DeviceMemory;
+  new (&graphs_) KnownGraphs;
   new (&unwritten_) Unwritten;
 }
 
@@ -104,49 +101,44 @@ Survey::Loaded& Survey::loaded(cuda::Function function) {
   return one;
 }
 
-// A kernel that was not launched before is not examined: that loads code, which would end the capture.
-void Survey::count_captured(cuda::Function function) {
-  cuda::Context context = nullptr;
-  cuda::driver().current_context(&context);
-  const auto found = loaded_.find({context, function});
-  SurveyedKernel* kernel = found != loaded_.end() ? found->second.kernel : nullptr;
-  if (kernel == nullptr) {
-    bool is_kernel = false;
-    kernel = &row_of(name_of_function(function, is_kernel), "");
-  }
-  ++launches_;
-  ++kernel->launches;
-  count(*kernel, Unsurveyed::kCaptured);
-}
-
 // Adds what the words point to that the last copying has found. Whether that is more than before; nothing if that is
 // not known.
 std::optional<bool> Survey::add_found(Reach& reach, cuda::Stream stream) {
   const auto words = Saver::instance().found(stream);
   if (!words) return std::nullopt;
-  const size_t ranges = reach.ranges().size(), shared = reach.shared.size();
+  const size_t before = reach.size();
   for (const uint64_t word : std::set(words->begin(), words->end())) reach.add_allocation_of(word);
-  return reach.ranges().size() != ranges || reach.shared.size() != shared;
+  return reach.size() > before;
 }
 
 // Copies what the launch reaches by its parameters, and what pointers there point into, and so on. A number may look
 // like a pointer; that costs a copy, no more.
 Unsurveyed Survey::save(const Launched& launched, Ticket& ticket) {
+  const auto copy = [&](const DeviceRange& all) {
+    if (!ticket.trial.reserve(launched, ticket.reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
+    return ticket.trial.save(all) ? Unsurveyed::kNone : Unsurveyed::kRefused;
+  };
+  if (ticket.looks_later) return copy(memory_.hull());
+  const size_t named = ticket.reach.size();
+  const Unsurveyed why = save_and_follow(ticket.reach, launched.stream, copy);
+  ticket.kernel->has_pointers |= ticket.reach.size() > named;
+  return why;
+}
+
+// `copy` makes room for copies of what is reached so far, and begins to copy it and to look for pointers.
+Unsurveyed Survey::save_and_follow(Reach& reach, cuda::Stream stream,
+                                   const std::function<Unsurveyed(const DeviceRange& all)>& copy) {
   const DeviceRange all = memory_.hull();
-  Reach& reach = ticket.reach;
   for (size_t looked_at = 0;;) {
     while (looked_at != reach.shared.size()) {
       looked_at = reach.shared.size();
       if (!follow_on_host(reach, all)) return Unsurveyed::kOtherMemory;
     }
-    if (!ticket.trial.reserve(launched, reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
-    if (!ticket.trial.save(all)) return Unsurveyed::kRefused;
-    if (ticket.looks_later) return Unsurveyed::kNone;
-    if (cuda::driver().synchronize(launched.stream) != cuda::kSuccess) return Unsurveyed::kRefused;
-    const auto has_more = add_found(reach, launched.stream);
+    if (const Unsurveyed why = copy(all); why != Unsurveyed::kNone) return why;
+    if (cuda::driver().synchronize(stream) != cuda::kSuccess) return Unsurveyed::kRefused;
+    const auto has_more = add_found(reach, stream);
     if (!has_more) return Unsurveyed::kOtherMemory;
-    ticket.kernel->has_pointers |= *has_more;
-    if (!*has_more && reach.shared.size() == looked_at) return Unsurveyed::kNone;
+    if (!*has_more) return Unsurveyed::kNone;
   }
 }
 
@@ -184,14 +176,13 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     if (!ticket.lock.owns_lock() || recording().is_over()) return;
     finish_under_way();
     memory_.stream_used(launched.stream);
-    constexpr cuda::Result kImplicitCapture = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
     int capturing = 0;
-    const cuda::Result state = cuda::driver().is_capturing(launched.stream, &capturing);
-    if (state == kImplicitCapture || capturing != 0) {
-      ticket.writes_unknown = false;  // nothing, before the graph is launched
-      return count_captured(launched.function);
+    // A launch that is captured into a graph does not run: it is counted when the graph is launched. One that the
+    // driver will refuse does not run either.
+    if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
+      ticket.writes_unknown = false;
+      return;
     }
-    if (state != cuda::kSuccess) return;  // the launch will fail, too
     const Loaded& loaded = this->loaded(launched.function);
     SurveyedKernel& kernel = *loaded.kernel;
     const auto leave_out = [&](Unsurveyed why) {
@@ -200,23 +191,28 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     if (!recording().wants(kernel.layout.kernel.c_str())) return leave_out(Unsurveyed::kNotAsked);
     ++launches_;
     ++kernel.launches;
-    if (!is_asked_for()) {
+    if (!is_asked_for(launches_)) {
       count(kernel, Unsurveyed::kNotAsked);
       return leave_out(Unsurveyed::kNotAsked);
     }
-    const double begin = now_in_seconds();
-    ticket.kernel = &kernel;
-    const Unsurveyed why = prepare(launched, loaded, ticket);
-    kernel.seconds += now_in_seconds() - begin;
-    if (why != Unsurveyed::kNone) {
-      count(kernel, why);
-      ticket.kernel = nullptr;
-      leave_out(why);
-    }
+    if (const Unsurveyed why = begin_trial(launched, loaded, ticket); why != Unsurveyed::kNone) leave_out(why);
   });
   if (ticket.kernel != nullptr) return;
   if (ticket.writes_unknown) unwritten_.all_written();
   if (ticket.lock.owns_lock()) ticket.lock.unlock();
+}
+
+Unsurveyed Survey::begin_trial(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
+  finish_under_way();
+  const double begin = now_in_seconds();
+  ticket.kernel = loaded.kernel;
+  const Unsurveyed why = prepare(launched, loaded, ticket);
+  loaded.kernel->seconds += now_in_seconds() - begin;
+  if (why != Unsurveyed::kNone) {
+    count(*loaded.kernel, why);
+    ticket.kernel = nullptr;
+  }
+  return why;
 }
 
 // After the program's own launch: whether it may run again.
@@ -369,31 +365,35 @@ void Survey::try_twin(const Launched& launched, Ticket& ticket) {
                                 config().survey_share);
 }
 
+Unsurveyed Survey::end_trial(const Launched& launched, Ticket& ticket, cuda::Result result) {
+  SurveyedKernel& kernel = *ticket.kernel;
+  const double begin = now_in_seconds();
+  const Unsurveyed why = result == cuda::kSuccess ? run(launched, ticket) : Unsurveyed::kRefused;
+  kernel.seconds += now_in_seconds() - begin;
+  kernel.is_told = false;
+  if (why != Unsurveyed::kNone) count(kernel, why);
+  return why;
+}
+
 void Survey::after_launch(const Launched& launched, Ticket& ticket, cuda::Result result) noexcept {
   if (ticket.kernel == nullptr) return;
   Unsurveyed why = Unsurveyed::kOtherMemory;
   by_itself([&] {
-    SurveyedKernel& kernel = *ticket.kernel;
-    const double begin = now_in_seconds();
-    why = result == cuda::kSuccess ? run(launched, ticket) : Unsurveyed::kRefused;
+    why = end_trial(launched, ticket, result);
     if (config().survey_poison && why == Unsurveyed::kNone) {
       poison(launched, ticket);
       ticket.writes_unknown = false;
     }
-    kernel.seconds += now_in_seconds() - begin;
-    kernel.is_told = false;
-    if (why != Unsurveyed::kNone) count(kernel, why);
-    constexpr double kOften = 1;  // seconds; what a killed program has not told is lost
-    if (now_in_seconds() - told_ > kOften) report_changes();
+    report_now_and_then();
   });
   if (ticket.writes_unknown) count_as_written(ticket.reach, why);
   if (ticket.lock.owns_lock()) ticket.lock.unlock();
 }
 
-// The launch that launches_ counted last.
-bool Survey::is_asked_for() {
+// A launch, by its number among the program's, from 1 on.
+bool Survey::is_asked_for(int64_t launch) {
   const Config& settings = config();
-  const auto number = static_cast<uint64_t>(launches_);
+  const auto number = static_cast<uint64_t>(launch);
   if (begun_ == 0) begun_ = now_in_seconds();
   if (number < settings.survey_from || (settings.survey_to > 0 && number > settings.survey_to)) return false;
   const auto seconds = static_cast<double>(settings.survey_seconds);
@@ -411,6 +411,12 @@ void Survey::report_changes() {
   for (const auto& [name, kernel] : kernels_) {
     if (kernel->launches > 0 && !std::exchange(kernel->is_told, true)) recording().deliver_survey(kernel->message());
   }
+}
+
+// What a killed program has not told is lost.
+void Survey::report_now_and_then() {
+  constexpr double kOften = 1;  // seconds
+  if (now_in_seconds() - told_ > kOften) report_changes();
 }
 
 void Survey::report() noexcept {
@@ -441,8 +447,7 @@ bool Survey::make_room() noexcept {
     const auto lock = locked();
     if (!lock.owns_lock()) return;
     finish_under_way();
-    const bool of_copies = space_.give_back(), of_bits = poison_space_.give_back();
-    made = of_copies || of_bits;
+    for (CopySpace* space : spaces()) made = space->give_back() || made;
   });
   return made;
 }
@@ -450,8 +455,8 @@ bool Survey::make_room() noexcept {
 void Survey::context_ends() noexcept {
   const auto lock = locked();
   under_way_.reset();
-  space_.context_ends();
-  poison_space_.context_ends();
+  for (CopySpace* space : spaces()) space->context_ends();
+  graphs_.context_ends();
   memory_.context_ends();
   unwritten_.all_written();
   Neighbour::instance().context_ends();

@@ -2,8 +2,10 @@
 // Every hook calls these functions; none throws.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +18,8 @@
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/device_memory.h"
 #include "recorder/preload/survey/first_sight.h"
+#include "recorder/preload/survey/graph_memory.h"
+#include "recorder/preload/survey/known_graphs.h"
 #include "recorder/preload/survey/surveyed_kernel.h"
 #include "recorder/preload/survey/trial.h"
 #include "recorder/preload/survey/unwritten.h"
@@ -43,6 +47,29 @@ class Survey {
   void before_launch(const Launched& launched, Ticket& ticket) noexcept;
   void after_launch(const Launched& launched, Ticket& ticket, cuda::Result result) noexcept;
 
+  // The same of a graph's launch (graph_survey.cpp).
+  struct Planned {  // one of its kernels
+    SurveyedKernel* kernel = nullptr;
+    bool is_wanted = false, is_asked = false;  // counted; and surveyed
+  };
+  struct GraphTicket {
+    std::unique_lock<std::timed_mutex> lock;
+    std::shared_ptr<KnownGraph> graph;
+    cuda::Stream stream = nullptr;
+    std::vector<Planned> plan;
+    SurveyedKernel* culprit = nullptr;  // must not run again, and so the graph must not
+    Unsurveyed its_reason = Unsurveyed::kNone;
+    Reach reach;
+    std::vector<DeviceRange> variables;  // of its kernels' code
+    GraphMemory memory;
+    bool is_first = false;
+    FirstSight sight;
+    bool is_prepared = false;  // what it reaches is copied
+  };
+  void before_graph(cuda::GraphExec exec, cuda::Stream stream, GraphTicket& ticket) noexcept;
+  void after_graph(GraphTicket& ticket, cuda::Result result) noexcept;
+  KnownGraphs& graphs() { return graphs_; }
+
   // Held while a thread changes memory or frees it, so that no launch is run again meanwhile.
   std::unique_lock<std::timed_mutex> no_trial() noexcept;
   // Looks at the extra launches that are under way, if there are any, once they are done.
@@ -67,9 +94,12 @@ class Survey {
     std::optional<std::vector<DeviceRange>> variables;  // nothing: the driver does not tell where they lie
   };
   Loaded& loaded(cuda::Function function);
-  void count_captured(cuda::Function function);
+  Unsurveyed begin_trial(const Launched& launched, const Loaded& loaded, Ticket& ticket);
+  Unsurveyed end_trial(const Launched& launched, Ticket& ticket, cuda::Result result);
   Unsurveyed prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket);
   Unsurveyed save(const Launched& launched, Ticket& ticket);
+  Unsurveyed save_and_follow(Reach& reach, cuda::Stream stream,
+                             const std::function<Unsurveyed(const DeviceRange& all)>& copy);
   static std::optional<bool> add_found(Reach& reach, cuda::Stream stream);
   Unsurveyed may_repeat(const Launched& launched, Ticket& ticket);
   static std::optional<bool> count_result(SurveyedKernel& kernel, int64_t number);
@@ -82,9 +112,21 @@ class Survey {
   bool count_reached_as_written(const Launched& launched, const Loaded& loaded, Unsurveyed why);
   void try_twin(const Launched& launched, Ticket& ticket);
   void count(SurveyedKernel& kernel, Unsurveyed why);
-  bool is_asked_for();
+  bool is_asked_for(int64_t launch);
   void report_changes();
+  void report_now_and_then();
   void forget_in_child();
+
+  void count_unknown_graph();
+  std::vector<Planned> plan(const KnownGraph& graph);
+  void count_launch(const Planned& planned);
+  void count_graph(const GraphTicket& ticket, size_t from, Unsurveyed why);
+  Unsurveyed reach_of_graph(GraphTicket& ticket);
+  Unsurveyed prepare_graph(GraphTicket& ticket);
+  Unsurveyed check_graph(GraphTicket& ticket);
+  bool launch_step(const KernelStep& step, const Planned& planned, GraphTicket& ticket);
+  bool do_again(GraphTicket& ticket, size_t& begun);
+  Unsurveyed run_graph(GraphTicket& ticket, size_t& begun);
 
   // Extra launches that the device works on while the program goes on.
   struct UnderWay {
@@ -93,19 +135,25 @@ class Survey {
     int64_t number;  // of the launch
   };
 
+  // How long a launch, or work before it on other streams, may take: it may wait for something that this thread is
+  // about to do. The latter once that was in vain.
+  static constexpr double kPatience = 10, kLittlePatience = 0.1;  // seconds
+
   std::timed_mutex mutex_;  // guards what follows
   std::optional<UnderWay> under_way_;
-  CopySpace space_, poison_space_;
+  CopySpace space_, graph_space_, poison_space_;  // for launches; for graphs that have them; for poisoned launches
+  std::array<CopySpace*, 3> spaces() { return {&space_, &graph_space_, &poison_space_}; }
   uint64_t unloads_ = 0;
   std::map<std::pair<cuda::Context, cuda::Function>, Loaded> loaded_;                       // until code is unloaded
   std::map<std::pair<std::string, std::string>, std::unique_ptr<SurveyedKernel>> kernels_;  // by name and image
   int64_t launches_ = 0;
-  double begun_ = 0;      // seconds of the clock, at the first launch
-  double told_ = 0;       // seconds of the clock, when the writer was told last
-  double patience_ = 10;  // seconds, for other streams
+  double begun_ = 0;             // seconds of the clock, at the first launch
+  double told_ = 0;              // seconds of the clock, when the writer was told last
+  double patience_ = kPatience;  // for other streams
 
   DeviceMemory memory_;
   Unwritten unwritten_;
+  KnownGraphs graphs_;
 };
 
 }  // namespace msda::record

@@ -61,8 +61,8 @@ void add_unaligned(std::vector<DeviceRange>& ranges, const DeviceRange& variable
 
 const char* name_of(Unsurveyed why) {
   constexpr std::array kReasons{
-      "",           "not_asked",    "captured",  "collective", "other_memory",       "shared_memory",
-      "over_limit", "unknown_code", "calls_out", "busy",       "parameters_unknown", "refused"};
+      "",           "not_asked",    "captured",  "graph_nodes", "collective",         "other_memory", "shared_memory",
+      "over_limit", "unknown_code", "calls_out", "busy",        "parameters_unknown", "refused"};
   static_assert(kReasons.size() == static_cast<size_t>(Unsurveyed::kCount));
   return kReasons[static_cast<size_t>(why)];
 }

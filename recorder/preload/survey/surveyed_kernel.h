@@ -23,7 +23,8 @@ namespace msda::record {
 enum class Unsurveyed {
   kNone,
   kNotAsked,     // not of the launches that the program is surveyed for
-  kCaptured,     // into a CUDA graph
+  kCaptured,     // into a CUDA graph that cannot be done again, kernel by kernel
+  kGraphNodes,   // in a CUDA graph that does more than launch kernels, copy and set memory
   kCollective,   // it waits for other processes or devices
   kOtherMemory,  // it changes memory that its parameters do not name
   kShared,       // its parameters point into memory of the host, or of another device

@@ -7,7 +7,7 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kBytesOfWord = 4, kBits = 32;  // bytes of memory; words that a word of bits has
+constexpr uint64_t kWordBytes = 4, kBits = 32;  // bytes of memory; words that a word of bits has
 
 std::vector<uint32_t> all_set(uint64_t words) {
   std::vector<uint32_t> bits(words_of_bits(words), ~uint32_t{0});
@@ -34,7 +34,7 @@ uint64_t clear(std::vector<uint32_t>& bits, uint64_t begin, uint64_t end) {
 void Unwritten::allocated(const DeviceRange& range) noexcept {
   const std::lock_guard lock(mutex_);
   allocations_.erase(range.address);
-  const uint64_t words = range.bytes / kBytesOfWord;
+  const uint64_t words = range.bytes / kWordBytes;
   if (words == 0) return;
   try {
     allocations_[range.address] = {range.bytes, {words, words, {}}};
@@ -73,8 +73,8 @@ void Unwritten::mark(const DeviceRange& range) {
     auto& [address, allocation] = *at;
     if (address + allocation.bytes <= range.address) continue;
     auto& [words, count, bits] = allocation.unwritten;
-    const uint64_t first = range.address > address ? (range.address - address) / kBytesOfWord : 0;
-    const uint64_t last = std::min(words, (std::min(end - address, allocation.bytes) + kBytesOfWord - 1) / kBytesOfWord);
+    const uint64_t first = range.address > address ? (range.address - address) / kWordBytes : 0;
+    const uint64_t last = std::min(words, (std::min(end - address, allocation.bytes) + kWordBytes - 1) / kWordBytes);
     if (first == 0 && last == words) {
       count = 0;
     } else if (first < last) {

@@ -1,0 +1,113 @@
+#include "recorder/preload/survey/graph_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "recorder/preload/driver/saver.h"
+#include "recorder/preload/survey/first_sight.h"
+
+namespace msda::record {
+namespace {
+
+// An array of the device's addresses may be mapped piece by piece.
+void add_memory(const DeviceRange& range, Reach& reach) {
+  const uint64_t end = range.address + range.bytes;
+  for (uint64_t at = range.address; at < end;) {
+    cuda::DevicePointer base = 0;
+    size_t bytes = 0;
+    reach.add_allocation_of(at);
+    if (cuda::driver().address_range(&base, &bytes, at) != cuda::kSuccess || base + bytes <= at) return;
+    at = base + bytes;
+  }
+}
+
+bool overlap(const DeviceRange& one, const DeviceRange& other) {
+  return one.address < other.address + other.bytes && other.address < one.address + one.bytes;
+}
+
+constexpr uint64_t kBytesOfWord = sizeof(uint64_t);
+
+}  // namespace
+
+bool leaves_device(const CopyStep& copy) {
+  return copy.to.type == cuda::MemoryType::kHost || !is_memory_of_this_device(range_of(copy.to, copy).address);
+}
+
+void add_reach_of(const std::vector<GraphStep>& steps, Reach& reach) {
+  std::vector<std::byte> words;
+  for (const GraphStep& step : steps) {
+    if (!step.is_enabled) continue;
+    if (const auto* const kernel = std::get_if<KernelStep>(&step.what)) {
+      words.insert(words.end(), kernel->bytes.begin(), kernel->bytes.end());
+      words.resize((words.size() + kBytesOfWord - 1) / kBytesOfWord * kBytesOfWord);
+    } else if (const auto* const copy = std::get_if<CopyStep>(&step.what)) {
+      add_memory(range_of(copy->from, *copy), reach);
+      if (!leaves_device(*copy)) add_memory(range_of(copy->to, *copy), reach);
+    } else if (const auto* const set = std::get_if<SetStep>(&step.what)) {
+      add_memory(range_of(*set), reach);
+    }
+  }
+  for (std::span<const std::byte> rest = words; !rest.empty(); rest = rest.subspan(kBytesOfWord)) {
+    uint64_t word = 0;
+    std::memcpy(&word, rest.data(), kBytesOfWord);
+    reach.add_allocation_of(word);
+  }
+}
+
+bool reads_what_left(const std::vector<GraphStep>& steps, const Reach& reach) {
+  std::vector<DeviceRange> written, read = reach.shared;
+  for (const GraphStep& step : steps) {
+    const auto* const copy = std::get_if<CopyStep>(&step.what);
+    if (copy == nullptr || !step.is_enabled) continue;
+    if (leaves_device(*copy)) written.push_back(range_of(copy->to, *copy));
+    read.push_back(range_of(copy->from, *copy));
+  }
+  return std::ranges::any_of(written, [&](const DeviceRange& one) {
+    return std::ranges::any_of(read, [&](const DeviceRange& other) { return overlap(one, other); });
+  });
+}
+
+bool GraphMemory::reserve(const Reach& reach, CopySpace& space, cuda::Stream stream) {
+  stream_ = stream;
+  ranges_.assign(reach.ranges().begin(), reach.ranges().end());
+  before_ = result_ = ranges_;
+  shared_ = shared_before_ = shared_now_ = reach.shared;
+  uint64_t end = 0;
+  Ranges* const copies[] = {&before_, &result_, &shared_before_, &shared_now_};
+  for (Ranges* const ranges : copies) {
+    for (DeviceRange& range : *ranges) {
+      range.address = std::exchange(end, end + aligned(range.bytes));
+    }
+  }
+  const cuda::DevicePointer begin = space.reserve(std::max<uint64_t>(end, 1));
+  for (Ranges* const ranges : copies) {
+    for (DeviceRange& range : *ranges) range.address += begin;
+  }
+  return begin != 0;
+}
+
+bool GraphMemory::copy(const Ranges& from, const Ranges& to, const DeviceRange& all) const {
+  std::vector<SavedPiece> pieces;
+  for (size_t i = 0; i < from.size(); ++i) pieces.push_back({from[i].address, to[i].address, from[i].bytes});
+  return Saver::instance().save(pieces, all, stream_);
+}
+
+bool GraphMemory::copy_shared(const Ranges& to) const {
+  const auto copy = cuda::driver().copy_anywhere;
+  for (size_t i = 0; i < shared_.size(); ++i) {
+    const auto& [address, bytes] = shared_[i];
+    if (copy == nullptr || copy(to[i].address, address, bytes, stream_) != cuda::kSuccess) return false;
+  }
+  return true;
+}
+
+std::optional<bool> GraphMemory::changed_shared() const {
+  if (shared_.empty()) return false;
+  if (!copy_shared(shared_now_)) return std::nullopt;
+  const auto before = digests_of(shared_before_, stream_), now = digests_of(shared_now_, stream_);
+  return before && now ? std::optional(*before != *now) : std::nullopt;
+}
+
+}  // namespace msda::record

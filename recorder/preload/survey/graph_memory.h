@@ -1,0 +1,47 @@
+// The memory that a graph's launch reaches: as that found it, and as it left it. Plain copies: whatever happens
+// between, the program gets its own result.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "recorder/preload/survey/copy_space.h"
+#include "recorder/preload/survey/graph_steps.h"
+#include "recorder/preload/survey/reach.h"
+
+namespace msda::record {
+
+// Adds what the steps' parameters point into. Copies to memory that is not the device's are left out.
+void add_reach_of(const std::vector<GraphStep>& steps, Reach& reach);
+
+// Copies to memory of the host or of another device, which somebody may be reading: they are not done again.
+bool leaves_device(const CopyStep& copy);
+// Whether something reads memory that such a copy writes, and so would find what the graph's end left there.
+bool reads_what_left(const std::vector<GraphStep>& steps, const Reach& reach);
+
+class GraphMemory {
+ public:
+  // False if there is no room.
+  bool reserve(const Reach& reach, CopySpace& space, cuda::Stream stream);
+
+  // All of them are done in the order of the stream; false if the driver refuses. The first two look for words in
+  // what they copy that are addresses in `all`, but in nothing that they copy (Saver).
+  bool keep_before(const DeviceRange& all) const { return copy(ranges_, before_, all) && copy_shared(shared_before_); }
+  bool keep_result(const DeviceRange& all) const { return copy(ranges_, result_, all); }
+  bool put_back_before() const { return copy(before_, ranges_, {}); }
+  bool put_back_result() const { return copy(result_, ranges_, {}); }
+
+  // Whether memory of the host or of another device is other than before. Nothing if the driver refuses.
+  std::optional<bool> changed_shared() const;
+
+ private:
+  using Ranges = std::vector<DeviceRange>;
+  bool copy(const Ranges& from, const Ranges& to, const DeviceRange& all) const;
+  bool copy_shared(const Ranges& to) const;
+
+  cuda::Stream stream_ = nullptr;
+  Ranges ranges_, before_, result_;
+  Ranges shared_, shared_before_, shared_now_;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,48 @@
+// The CUDA graphs that a program has instantiated: what each does, from its nodes and what was changed in them since.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "recorder/preload/survey/graph_steps.h"
+#include "recorder/preload/survey/surveyed_kernel.h"
+
+namespace msda::record {
+
+struct KnownGraph {
+  GraphSteps steps;
+  // Why its launches do not run again, none of them.
+  Unsurveyed never = Unsurveyed::kNone;
+};
+
+// Thread-safe; none of its functions throws. What it cannot tell of a graph makes it `never` to be surveyed.
+class KnownGraphs {
+ public:
+  // The driver has made it, from this graph, or changed it to be as this graph.
+  void instantiated(cuda::GraphExec exec, cuda::Graph graph) noexcept;
+  void updated(cuda::GraphExec exec, cuda::Graph graph) noexcept;
+  // Somebody has changed it in a way that is not followed.
+  void changed(cuda::GraphExec exec) noexcept;
+  // A node has other parameters, or none of its work is done, or it is done again.
+  void changed_kernel(cuda::GraphExec exec, cuda::GraphNode node, const cuda::KernelNodeParameters& to) noexcept;
+  void changed_copy(cuda::GraphExec exec, cuda::GraphNode node, const CopyStep& to) noexcept;
+  void changed_set(cuda::GraphExec exec, cuda::GraphNode node, const SetStep& to) noexcept;
+  void enabled(cuda::GraphExec exec, cuda::GraphNode node, bool is_enabled) noexcept;
+  void destroyed(cuda::GraphExec exec) noexcept;
+  void context_ends() noexcept;
+
+  // As it is now; null if it is not known. What is found out about its launches is noted there.
+  std::shared_ptr<KnownGraph> find(cuda::GraphExec exec) const;
+
+ private:
+  template <class Change>
+  void change(cuda::GraphExec exec, Change&& change) noexcept;
+  template <class Change>
+  void change_step(cuda::GraphExec exec, cuda::GraphNode node, Change&& change) noexcept;
+
+  mutable std::mutex mutex_;
+  std::map<cuda::GraphExec, std::shared_ptr<KnownGraph>> graphs_;
+};
+
+}  // namespace msda::record
