@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -54,8 +55,8 @@ class Program {
     sums_ = client_.upload(std::vector<float>(4));
     bytes_ = client_.upload(std::vector<int>(16));
     numbers_ = client_.upload(std::vector<int>{10, 20, 30, 40});
-    copied_ = client_.upload(std::vector<int>(4));
-    results_ = client_.upload(std::vector<int>(2));
+    results_ = client_.upload(std::vector<int>(6));
+    copied_ = results_ + 2 * sizeof(int);  // behind what kernels write
     table_ = client_.upload(std::vector<CUdeviceptr>{numbers_, numbers_ + sizeof(int)});
     hidden_numbers_ = client_.upload(std::vector<int>{50});
     hidden_ = client_.upload(std::vector<CUdeviceptr>{~hidden_numbers_});
@@ -107,7 +108,7 @@ class Program {
       for (const int number : client_.download<int>(at, static_cast<size_t>(count))) std::printf(" %d", number);
       std::printf("\n");
     }
-    std::printf("on host %d %d, calls %d\n", on_host_[0], on_host_[1], calls_);
+    std::printf("%s %d, calls %d\n", has("to-host") ? "count, to host" : "on host", on_host_[0], calls_);
   }
 
  private:
@@ -140,7 +141,7 @@ class Program {
     if (has("host")) steps.push_back({Step::kHost});
     if (has("hidden-table")) steps.push_back(kernel("survey_follow_hidden", kPlain, {hidden_, 1}));
     if (has("count-on-host")) steps.push_back(kernel("survey_count_on_host", kPlain, {host}));
-    if (has("to-host")) steps.push_back({Step::kCopy, nullptr, {}, host, numbers_, 0, 2 * sizeof(int)});
+    if (has("to-host")) steps.push_back({Step::kCopy, nullptr, {}, host, results_ + sizeof(int), 0, 2 * sizeof(int)});
     if (has("back")) steps.push_back({Step::kCopy, nullptr, {}, copied_, host, 0, sizeof(int)});
     if (has("unknown-code")) {
       if (!tiny_) tiny_ = client_.load("tiny_kernel");
@@ -288,14 +289,14 @@ class Program {
       if (api_.cuGraphExecUpdate_v2(exec, graph, &outcome) == 0) throw std::runtime_error("the graphs are alike");
     }
     if (has("set-kernel")) {
-      auto pointers = half[4].pointers();
-      const auto launch = launch_of(half[4], pointers.data());
-      check(api_.cuGraphExecKernelNodeSetParams_v2(exec, nodes_[4], &launch));
+      auto pointers = half[3].pointers();
+      const auto launch = launch_of(half[3], pointers.data());
+      check(api_.cuGraphExecKernelNodeSetParams_v2(exec, nodes_[3], &launch));
     }
     if (has("set-set")) {
-      half[1].value = 7;
-      const auto set = set_of(half[1]);
-      check(api_.cuGraphExecMemsetNodeSetParams(exec, nodes_[1], &set, nullptr));
+      half[0].value = std::bit_cast<unsigned>(1.0f);
+      const auto set = set_of(half[0]);
+      check(api_.cuGraphExecMemsetNodeSetParams(exec, nodes_[0], &set, nullptr));
     }
     if (has("set-copy")) {
       half[9].from = values_;
