@@ -222,6 +222,14 @@ extern "C" __global__ void may_vary_cooperative(float* sums, const float* x, int
   for (int i = thread(); i < n; i += gridDim.x * blockDim.x) sums[kSums + n + i] = sums[kSums + (i + 5000) % n];
 }
 
+// Launched in a graph only.
+extern "C" __global__ void order_only_in_a_graph(float* sums, const float* x, int n) {
+  if (thread() < n) atomicAdd(&sums[thread() % kSums], x[thread()]);
+}
+extern "C" __global__ void deterministic_in_a_graph(float* sums, const float*, int n) {
+  if (thread() < n) sums[kSums + thread()] = 0.5f * sums[kSums + thread()] + 1;
+}
+
 namespace {
 
 // A row of x, the numbers that kernels read; and room for what they write.
@@ -285,6 +293,30 @@ void launch(Memory& memory, const char* name, Kernel kernel, bool is_cooperative
   std::printf("%s %016llx\n", name, is_table ? memory.digest(row, 4096) : memory.digest(memory.sums, memory.bytes));
 }
 
+// A set, a copy and two kernels, captured, instantiated, and launched three times after the graph is gone.
+void launch_in_a_graph(Memory& memory) {
+  memory.clear();
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CHECK(cudaMemsetAsync(memory.sums, 0, sizeof(float) * kSums, stream));
+  order_only_in_a_graph<<<kBlocks, kThreads, 0, stream>>>(memory.sums, memory.x, kCount);
+  CHECK(cudaMemcpyAsync(memory.numbers, memory.x, sizeof(int) * 16, cudaMemcpyDeviceToDevice, stream));
+  deterministic_in_a_graph<<<kBlocks, kThreads, 0, stream>>>(memory.sums, memory.x, kCount);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+  CHECK(cudaGraphDestroy(graph));
+  for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(exec, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaStreamDestroy(stream));
+  std::printf("deterministic_in_a_graph %016llx %016llx\n", memory.digest(memory.sums + kSums, sizeof(float) * kCount),
+              memory.digest(memory.numbers, sizeof(int) * 16));
+}
+
 }  // namespace
 
 #define LAUNCH(kernel) launch(memory, #kernel, kernel)
@@ -329,6 +361,7 @@ int main(int argc, char** argv) {
     LAUNCH(may_vary_no_two_meet);
     LAUNCH(may_vary_last_block_in_order);
     launch(memory, "may_vary_cooperative", may_vary_cooperative, /*is_cooperative=*/true);
+    launch_in_a_graph(memory);
   }
   return 0;
 }
