@@ -23,7 +23,7 @@ void add_memory(const DeviceRange& range, Reach& reach) {
   }
 }
 
-bool overlap(const DeviceRange& one, const DeviceRange& other) {
+bool share_memory(const DeviceRange& one, const DeviceRange& other) {
   return one.address < other.address + other.bytes && other.address < one.address + one.bytes;
 }
 
@@ -65,7 +65,7 @@ bool reads_what_left(const std::vector<GraphStep>& steps, const Reach& reach) {
     read.push_back(range_of(copy->from, *copy));
   }
   return std::ranges::any_of(written, [&](const DeviceRange& one) {
-    return std::ranges::any_of(read, [&](const DeviceRange& other) { return overlap(one, other); });
+    return std::ranges::any_of(read, [&](const DeviceRange& other) { return share_memory(one, other); });
   });
 }
 
