@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -232,12 +233,13 @@ Evidence evidence_of(const Launched& launched, const Image& image, const std::st
   evidence.missing = known.missing;
   if (!evidence.missing.empty()) return evidence;
   evidence.type = known.name;
-  {
-    EvidenceRun run(launched, image, kernel, architecture, trial, known);
-    evidence.missing = run.measure(share, evidence);
-    if (!trial.put_back_result() || cuda::driver().synchronize(launched.stream) != cuda::kSuccess) {
-      evidence.missing = "refused";
-    }
+  try {
+    evidence.missing = EvidenceRun(launched, image, kernel, architecture, trial, known).measure(share, evidence);
+  } catch (const std::exception&) {  // no memory of the host
+    evidence.missing = "refused";
+  }
+  if (!trial.put_back_result() || cuda::driver().synchronize(launched.stream) != cuda::kSuccess) {
+    evidence.missing = "refused";
   }
   return evidence;
 }
