@@ -84,8 +84,13 @@ def _drawn(replay, folder, seed):
 
 SURVEY = {
     "_Z3sumPfPKfi": {"launches": 5, "surveyed": 5, "varied": 4, "first_varied": 2, "float_atomics": 1, "may_communicate": 0, "twin_replaced": 1,
-                     "twin_left": 0, "twin_trials": 4, "twin_equal": 4, "twin_refused": 0, "most_words": 7, "most_bytes": 4096},
-    "scan": {"launches": 3, "surveyed": 2, "varied": 1, "float_atomics": 0, "may_communicate": 1, "strong_loads": 2, "not_surveyed_busy": 1},
+                     "twin_left": 0, "twin_trials": 4, "twin_equal": 4, "twin_refused": 0, "most_words": 7, "most_bytes": 4096,
+                     "evidence_type": "f32", "evidence_addresses": 7, "evidence_additions": 100, "evidence_most_additions": 30,
+                     "evidence_launches": 4, "evidence_differing": 9, "evidence_exceeding": 1, "evidence_difference": 1e-5,
+                     "evidence_bound": 1e-4, "evidence_share": 1.5, "evidence_greatest_addend": 3.0,
+                     "lines_of_additions": "RED\t2\t/inner.cuh:7\t/outer.cu:12\nATOMG\t1\t/outer.cu:15\n"},
+    "scan": {"launches": 3, "surveyed": 2, "varied": 1, "float_atomics": 0, "may_communicate": 1, "strong_loads": 2, "not_surveyed_busy": 1,
+             "lines_of_communication": "strong_loads\t2\t/scan.cuh:3\n"},
     "nccl": {"launches": 2, "not_surveyed_collective": 2},
 }
 
@@ -98,7 +103,8 @@ def _surveyed(folder):
         with h5py.File(target, "r+") as file:
             for place, (kernel, facts) in enumerate(SURVEY.items()):
                 group = file.create_group(f"survey/{place:06}")
-                group.attrs.update({"kernel": kernel, "node": "SumBackward0", **{name: np.int64(count) for name, count in facts.items()}})
+                group.attrs.update({"kernel": kernel, "node": "SumBackward0"})
+                group.attrs.update({name: np.int64(fact) if isinstance(fact, int) else fact for name, fact in facts.items()})
 
 
 def _recorded(build, output):
