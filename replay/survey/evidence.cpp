@@ -54,6 +54,7 @@ std::string type_text(const std::string& type) {
 std::string missing_text(const std::string& reason) {
   static const std::map<std::string, std::string> kTexts{
       {"results_used", "it uses what its atomic additions return"},
+      {"communicates", "its blocks may wait for sums that these twins do not make"},
       {"no_twin", "one of them can be no other instruction"},
       {"vectors", "it adds vectors, of whose elements the first can be counted"},
       {"types", "they are of several types"},

@@ -27,6 +27,7 @@ VERDICTS = {
     "survey_wrong_sums": ("order_only", 5),
     "survey_vector_sums": ("order_only", 5),
     "survey_used_sums": ("order_only", 5),
+    "survey_ticket_sums": ("order_only", 5),
     "survey_numbered_sums": ("order_only", 1),
     "survey_twice": ("deterministic", 3),
     "survey_follow_table": ("deterministic", 3),

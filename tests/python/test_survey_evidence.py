@@ -76,7 +76,8 @@ def test_the_program_goes_on_with_its_own_result(tmp_path, replay):
     assert "4 words differed where no addition was counted." in " ".join(replay("survey", tmp_path / "a.h5", expect=1).out.split())
 
 
-@pytest.mark.parametrize("kernel, reason", [("survey_vector_sums", "vectors"), ("survey_used_sums", "results_used")])
+@pytest.mark.parametrize("kernel, reason", [("survey_vector_sums", "vectors"), ("survey_used_sums", "results_used"),
+                                             ("survey_ticket_sums", "communicates")])
 def test_why_additions_are_not_measured(tmp_path, replay, kernel, reason):
     row = surveyed(tmp_path / "a.h5", kernel)[kernel]
     assert (row["verdict"], row["evidence"], row["evidence_missing"]) == ("order_only", None, reason)

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "recorder/preload/hooks/copy_layout.h"
+#include "recorder/preload/driver/copy_layout.h"
 
 namespace msda::record {
 namespace {
@@ -99,13 +99,13 @@ TEST(Unwritten, SizesThatTheDriverRoundsUp) {
 
 TEST(Unwritten, CopiesOfRowsAndBoxes) {
   const DeviceRange range{kBase, 6 * 5 * 64};
-  CopyOfRows rows{};
-  rows.to = {16, 2, CopiedMemory::kDevice, nullptr, kBase, nullptr, 64};
-  rows.width_bytes = 24;
+  cuda::CopyOfRows rows{};
+  rows.to = {16, 2, cuda::MemoryType::kDevice, nullptr, kBase, nullptr, 64};
+  rows.width = 24;
   rows.height = 3;
-  CopyOfBox box{};
-  box.to = {8, 1, 2, 0, CopiedMemory::kUnified, nullptr, kBase, nullptr, nullptr, 64, 5};
-  box.width_bytes = 12;
+  cuda::CopyOfBox box{};
+  box.to = {8, 1, 2, 0, cuda::MemoryType::kUnified, nullptr, kBase, nullptr, nullptr, 64, 5};
+  box.width = 12;
   box.height = 2;
   box.depth = 3;
   std::vector<bool> by_rows(range.bytes), by_box(range.bytes);
@@ -116,15 +116,14 @@ TEST(Unwritten, CopiesOfRowsAndBoxes) {
   }
   Unwritten memory;
   memory.allocated(range);
-  note_rows(&rows, memory);
+  memory.copied(rows);
   EXPECT_EQ(bits_of(memory, range), unwritten_words(by_rows));
   memory.allocated(range);
-  note_box(&box, memory);
+  memory.copied(box);
   EXPECT_EQ(bits_of(memory, range), unwritten_words(by_box));
   memory.allocated(range);
-  rows.to.kind = CopiedMemory::kHost;
-  note_rows(&rows, memory);
-  note_box(nullptr, memory);
+  rows.to.type = cuda::MemoryType::kHost;
+  memory.copied(rows);
   EXPECT_EQ(count_of(memory, range), range.bytes / 4);
 }
 

@@ -46,6 +46,9 @@ namespace {
 constexpr uint64_t kVectors[] = {kFloatReduction[0], kFloatReduction[1], 0x00000002040079a6, 0x004fe2000c10f584};
 constexpr uint64_t kUsed[] = {kFloatReduction[0], kFloatReduction[1], 0x00000007040579a3, 0x004ea800081ef3c4};
 
+// And one of an integer, whose result is used, as for a ticket.
+constexpr uint64_t kTicket[] = {kFloatReduction[0], kFloatReduction[1], 0x00000007040579a8, 0x004ea800081ee1c4};
+
 // With a variable, so that no launch of it is kept.
 constexpr uint64_t kWithVariable[] = {kFloatReduction[0], kFloatReduction[1], kReadsAddress[0], kReadsAddress[1]};
 
@@ -92,6 +95,7 @@ class Program {
     scatter("survey_wrong_sums", kFloatReduction, -1);
     scatter("survey_vector_sums", kVectors);
     scatter("survey_used_sums", kUsed);
+    scatter("survey_ticket_sums", kTicket);
     scatter("survey_numbered_sums", kWithVariable, 1, /*times=*/1);
     launch("survey_follow_table", 3, kPlain, follow);
     launch("survey_follow_host_table", 3, kPlain, follow_on_host);

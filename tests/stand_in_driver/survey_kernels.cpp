@@ -72,8 +72,8 @@ CUresult sum(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
-constexpr const char* kScatteredSums[] = {"survey_scattered_sums", "survey_wrong_sums", "survey_vector_sums",
-                                          "survey_used_sums", "survey_numbered_sums"};
+constexpr const char* kScatteredSums[] = {"survey_scattered_sums", "survey_wrong_sums",    "survey_vector_sums",
+                                          "survey_used_sums",      "survey_numbered_sums", "survey_ticket_sums"};
 const std::vector<Parameter> kLayoutOfSums{{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}};
 
 // sums[index] += x, and twice[i] = 2 * x, for each of them.
@@ -298,6 +298,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {kScatteredSums[2], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
       {kScatteredSums[3], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
       {kScatteredSums[4], kLayoutOfSums, scattered_sums<Adding::kNumbered>},
+      {kScatteredSums[5], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
       {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_host_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_later", {{0, 8}, {8, 4}}, follow_table<0>},

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "recorder/preload/driver/copy_layout.h"
 #include "recorder/preload/driver/driver_api.h"
 
 namespace msda::record::cuda {
@@ -37,24 +38,6 @@ struct SetNodeParameters {  // CUDA_MEMSET_NODE_PARAMS
 };
 static_assert(sizeof(SetNodeParameters) == 40);
 
-enum class MemoryType : int { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };  // CU_MEMORYTYPE_*
-
-struct CopySide {  // one half of CUDA_MEMCPY3D
-  size_t x, y, z, level;
-  MemoryType type;
-  void* host;
-  DevicePointer device;
-  void* array;
-  void* reserved;
-  size_t pitch, height;
-};
-
-struct CopyNodeParameters {  // CUDA_MEMCPY3D
-  CopySide from, to;
-  size_t width, height, depth;
-};
-static_assert(offsetof(CopyNodeParameters, to) == 88 && sizeof(CopyNodeParameters) == 200);
-
 // Any of these may be missing.
 struct GraphDriver {
   Result (*nodes)(Graph, GraphNode*, size_t*) = nullptr;                           // cuGraphGetNodes
@@ -64,11 +47,11 @@ struct GraphDriver {
   Result (*kernel)(GraphNode, KernelNodeParameters*) = nullptr;                    // cuGraphKernelNodeGetParams_v2, or
                                                                                    // the first version
   Result (*kernel_attribute)(GraphNode, int, void*) = nullptr;                     // cuGraphKernelNodeGetAttribute
-  Result (*copy)(GraphNode, CopyNodeParameters*) = nullptr;                        // cuGraphMemcpyNodeGetParams
+  Result (*copy)(GraphNode, CopyOfBox*) = nullptr;                                 // cuGraphMemcpyNodeGetParams
   Result (*set)(GraphNode, SetNodeParameters*) = nullptr;                          // cuGraphMemsetNodeGetParams
   Result (*child)(GraphNode, Graph*) = nullptr;                                    // cuGraphChildGraphNodeGetGraph
   Result (*copy_from_host)(DevicePointer, const void*, size_t, Stream) = nullptr;  // cuMemcpyHtoDAsync_v2
-  Result (*copy_3d)(const CopyNodeParameters*, Stream) = nullptr;                  // cuMemcpy3DAsync_v2
+  Result (*copy_3d)(const CopyOfBox*, Stream) = nullptr;                           // cuMemcpy3DAsync_v2
   Result (*set_words)(DevicePointer, unsigned, size_t, Stream) = nullptr;          // cuMemsetD32Async
   Result (*set_halves)(DevicePointer, unsigned short, size_t, Stream) = nullptr;   // cuMemsetD16Async
   Result (*set_rows)(DevicePointer, size_t, unsigned char, size_t, size_t, Stream) = nullptr;  // cuMemsetD2D8Async

@@ -12,15 +12,14 @@
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/symbols.h"
-#include "recorder/preload/hooks/copy_layout.h"
 #include "recorder/preload/hooks/cupti_hook.h"
 #include "recorder/preload/hooks/graph_handlers.h"
 #include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/hooks/memory_handlers.h"
 #include "recorder/preload/hooks/table.h"
 #include "recorder/preload/launch/autotuner_launches.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/session/asked_adapters.h"
-#include "recorder/preload/session/config.h"
 #include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/survey/survey.h"
@@ -252,179 +251,6 @@ auto destroyed_stream(Hook<Function> hook) {
       Survey::instance().memory().stream_destroyed(stream);  // first: afterwards the handle may be reused
     }
     return hook(stream);
-  };
-}
-
-template <class Function>
-auto created_stream(Hook<Function> hook) {
-  return [hook](cuda::Stream* stream, auto... arguments) {
-    const Result result = hook(stream, arguments...);
-    if (surveys() && result == cuda::kSuccess) Survey::instance().memory().stream_created(*stream);
-    return result;
-  };
-}
-
-void note_stream(cuda::Stream stream) { Survey::instance().memory().stream_used(stream); }
-void note_stream(const auto&) {}
-
-// What must not happen while a launch is run again.
-template <class Function>
-auto undisturbed(Hook<Function> hook) {
-  return [hook](auto... arguments) {
-    if (!surveys()) return hook(arguments...);
-    const auto alone = Survey::instance().no_trial();
-    (note_stream(arguments), ...);
-    return hook(arguments...);
-  };
-}
-
-// A function that writes memory, with these arguments: `note` tells where.
-template <class Note, class Function>
-Result write_noted(Note&& note, Hook<Function> hook, auto... arguments) {
-  if (!surveys()) return hook(arguments...);
-  const auto alone = Survey::instance().no_trial();
-  (note_stream(arguments), ...);
-  note(Survey::instance().unwritten());
-  return hook(arguments...);
-}
-
-template <class Function>
-auto written_anywhere(Hook<Function> hook) {
-  return [hook](auto... arguments) {
-    return write_noted([](Unwritten& memory) { memory.all_written(); }, hook, arguments...);
-  };
-}
-
-template <class Function>
-auto copied_memory(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer to, auto from, size_t bytes, auto... stream) {
-    return write_noted([&](Unwritten& memory) { memory.written({to, bytes}); }, hook, to, from, bytes, stream...);
-  };
-}
-
-template <class Function>
-auto copied_to_peer(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer to, cuda::Context of_to, cuda::DevicePointer from, cuda::Context of_from,
-                size_t bytes, auto... stream) {
-    return write_noted(
-        [&](Unwritten& memory) {
-          memory.written({to, bytes});
-        },
-        hook, to, of_to, from, of_from, bytes, stream...);
-  };
-}
-
-template <class Function>
-auto copied_rows(Hook<Function> hook) {
-  return [hook](const void* copy, auto... stream) {
-    return write_noted([&](Unwritten& memory) { note_rows(static_cast<const CopyOfRows*>(copy), memory); }, hook, copy,
-                       stream...);
-  };
-}
-
-template <class Function>
-auto copied_box(Hook<Function> hook) {
-  return [hook](const void* copy, auto... stream) {
-    return write_noted([&](Unwritten& memory) { note_box(static_cast<const CopyOfBox*>(copy), memory); }, hook, copy,
-                       stream...);
-  };
-}
-
-template <class Function>
-auto set_memory(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer to, auto value, size_t count, auto... stream) {
-    return write_noted(
-        [&](Unwritten& memory) {
-          memory.written({to, sizeof value * count});
-        },
-        hook, to, value, count, stream...);
-  };
-}
-
-template <class Function>
-auto set_rows(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer to, size_t pitch, auto value, size_t width, size_t height, auto... stream) {
-    return write_noted(
-        [&](Unwritten& memory) {
-          memory.written_rows({to, sizeof value * width}, pitch, height);
-        },
-        hook, to, pitch, value, width, height, stream...);
-  };
-}
-
-template <class Function>
-auto wrote_value(Hook<Function> hook) {
-  return [hook](cuda::Stream stream, cuda::DevicePointer to, auto value, unsigned flags) {
-    return write_noted([&](Unwritten& memory) { memory.written({to, sizeof value}); }, hook, stream, to, value, flags);
-  };
-}
-
-// Calls the hook, and again if there is more memory without the survey's.
-template <class Call>
-Result with_room(Call&& call) {
-  constexpr Result kOutOfMemory = 2;
-  const Result result = call();
-  return result == kOutOfMemory && surveys() && Survey::instance().make_room() ? call() : result;
-}
-
-void note_allocation(Result result, cuda::DevicePointer address, size_t bytes) {
-  if (surveys() && result == cuda::kSuccess) Survey::instance().memory().allocated({address, bytes});
-}
-
-// Memory that only launches and the functions above write.
-void note_unwritten(Result result, cuda::DevicePointer address, size_t bytes) {
-  note_allocation(result, address, bytes);
-  if (config().survey_poison && surveys() && result == cuda::kSuccess) {
-    Survey::instance().unwritten().allocated({address, bytes});
-  }
-}
-
-template <class Function>
-auto allocated_memory(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer* pointer, size_t bytes, auto... arguments) {
-    const Result result = with_room([&] { return hook(pointer, bytes, arguments...); });
-    note_unwritten(result, pointer != nullptr ? *pointer : 0, bytes);
-    return result;
-  };
-}
-
-// The host writes it, too, and no hook sees that.
-template <class Function>
-auto allocated_managed(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer* pointer, size_t bytes, unsigned flags) {
-    const Result result = with_room([&] { return hook(pointer, bytes, flags); });
-    note_allocation(result, pointer != nullptr ? *pointer : 0, bytes);
-    return result;
-  };
-}
-
-template <class Function>
-auto allocated_pitch(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
-    const Result result = with_room([&] { return hook(pointer, pitch, width, height, element); });
-    if (result == cuda::kSuccess) note_unwritten(result, *pointer, *pitch * height);
-    return result;
-  };
-}
-
-// The same memory may be mapped elsewhere as well, and be written there.
-template <class Function>
-auto mapped_memory(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer pointer, size_t bytes, auto... arguments) {
-    const Result result = hook(pointer, bytes, arguments...);
-    note_allocation(result, pointer, bytes);
-    return result;
-  };
-}
-
-template <class Function>
-auto freed_memory(Hook<Function> hook) {
-  return [hook](cuda::DevicePointer pointer, auto... arguments) {
-    if (!surveys()) return hook(pointer, arguments...);
-    const auto alone = Survey::instance().no_trial();
-    Survey::instance().memory().freed(pointer);
-    Survey::instance().unwritten().freed(pointer);
-    return hook(pointer, arguments...);
   };
 }
 

@@ -6,13 +6,9 @@
 #include <type_traits>
 
 #include "recorder/preload/driver/graph_api.h"
-#include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/survey/survey.h"
 
 namespace msda::record {
-
-// Whether what this thread does is the program's, and surveyed.
-inline bool surveys() { return Survey::is_wanted() && !inside; }
 
 template <class Hook>
 auto instantiated_graph(Hook hook) {

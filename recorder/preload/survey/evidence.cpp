@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "recorder/device/communication.h"
 #include "recorder/device/ptx.h"
 #include "recorder/device/twin.h"
 #include "recorder/preload/driver/own_memory.h"
@@ -41,18 +42,24 @@ KnownAdditions known_additions(const Image& image, const std::string& kernel, co
   KnownAdditions known;
   const auto additions = float_additions_in(image.bytes, kernel, architecture, TwinOperation::kCount);
   for (const FloatAddition& one : additions) {
+    // Of generic addresses, where they are in shared memory.
+    if (std::string_view(one.opcode) == "ATOMS") continue;
     const auto type = added_type(one.type, one.elements);
-    if (one.result_used) known.missing = "results_used";
     if (!one.has_twin()) known.missing = "no_twin";
+    if (one.result_used) known.missing = "results_used";
     if (one.elements > 0 && !type) known.missing = "vectors";
     if (!known.name.empty() && known.name != one.type) known.missing = "types";
     if (!known.missing.empty()) return known;
     known.type = *type;
     known.name = one.type;
   }
-  if (additions.empty()) known.missing = "no_twin";
+  // A block that waits for a sum of another's waits for ever where a twin makes others.
+  const auto communication = communication_in(image.bytes, kernel, architecture);
+  if (!communication || communication->may_communicate) known.missing = "communicates";
+  if (known.name.empty()) known.missing = "no_twin";
   const auto extremes = float_additions_in(image.bytes, kernel, architecture, TwinOperation::kGreatest);
-  known.has_magnitudes = std::ranges::all_of(extremes, &FloatAddition::has_twin);
+  known.has_magnitudes = std::ranges::all_of(
+      extremes, [](const auto& one) { return one.has_twin() || std::string_view(one.opcode) == "ATOMS"; });
   return known;
 }
 

@@ -160,7 +160,7 @@ bool is_plain(const CopyStep& copy) {
                               [](const auto* side) { return side->type == cuda::MemoryType::kArray; });
 }
 
-DeviceRange range_of(const cuda::CopySide& side, const CopyStep& copy) {
+DeviceRange range_of(const cuda::CopyOfBox::Side& side, const CopyStep& copy) {
   if (copy.width == 0 || copy.height == 0 || copy.depth == 0) return {};
   const uint64_t base =
       side.type == cuda::MemoryType::kHost ? reinterpret_cast<uintptr_t>(side.host) : uint64_t{side.device};

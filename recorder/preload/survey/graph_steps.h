@@ -23,7 +23,7 @@ struct KernelStep {
   std::vector<std::byte> bytes;                   // its parameters; empty if the driver does not tell them
   std::vector<size_t> offsets;                    // of each in `bytes`
 };
-using CopyStep = cuda::CopyNodeParameters;
+using CopyStep = cuda::CopyOfBox;
 using SetStep = cuda::SetNodeParameters;
 
 struct GraphStep {
@@ -47,7 +47,7 @@ std::optional<KernelStep> kernel_step(const cuda::KernelNodeParameters& paramete
 // Whether it is of memory that is not in arrays.
 bool is_plain(const CopyStep& copy);
 // The first of the bytes that it writes or reads, and how many there are to the last.
-DeviceRange range_of(const cuda::CopySide& side, const CopyStep& copy);
+DeviceRange range_of(const cuda::CopyOfBox::Side& side, const CopyStep& copy);
 DeviceRange range_of(const SetStep& set);
 
 // Do it on the stream. False if the driver refuses.

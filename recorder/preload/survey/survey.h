@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/device_memory.h"
@@ -155,5 +156,8 @@ class Survey {
   Unwritten unwritten_;
   KnownGraphs graphs_;
 };
+
+// Whether what this thread does is the program's, and surveyed.
+inline bool surveys() { return Survey::is_wanted() && !inside; }
 
 }  // namespace msda::record

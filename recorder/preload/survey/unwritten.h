@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "recorder/preload/driver/copy_layout.h"
 #include "recorder/preload/driver/digester.h"
 
 namespace msda::record {
@@ -28,6 +29,9 @@ class Unwritten {
   void written(const DeviceRange& range) noexcept;
   // Rows of so many bytes, at multiples of the pitch.
   void written_rows(const DeviceRange& row, uint64_t pitch, uint64_t rows) noexcept;
+  // What a copy writes.
+  void copied(const cuda::CopyOfRows& copy) noexcept;
+  void copied(const cuda::CopyOfBox& copy) noexcept;
   // Somebody wrote, nobody knows where.
   void all_written() noexcept;
 
