@@ -28,6 +28,8 @@ inline constexpr uint64_t kPerThreadDefaultStream = 2;                          
 
 inline const Stream kStreamPerThread = reinterpret_cast<Stream>(uintptr_t{2});
 
+inline constexpr unsigned kDisableTiming = 2;  // of an event: CU_EVENT_DISABLE_TIMING
+
 struct LaunchAttribute {  // CUlaunchAttribute
   int id;
   char padding[4];

@@ -11,8 +11,6 @@
 namespace msda::record {
 namespace {
 
-constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
-
 struct Events {
   std::mutex mutex;
   std::unordered_set<cuda::Event> without_time;
@@ -31,7 +29,7 @@ struct Events {
 }  // namespace
 
 void event_created(cuda::Event event, unsigned flags) noexcept {
-  if ((flags & kDisableTiming) == 0) return;
+  if ((flags & cuda::kDisableTiming) == 0) return;
   try {
     const std::lock_guard lock(Events::all().mutex);
     Events::all().without_time.insert(event);

@@ -16,7 +16,7 @@ Neighbour& Neighbour::instance() {
 // kernel's blocks that need shared memory run beside it.
 bool Neighbour::prepare(Device& device) {
   constexpr int kMultiprocessors = 16, kMostShared = 97, kMostDynamicShared = 8;  // CU_DEVICE_ and CU_FUNC_ATTRIBUTE_*
-  constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;                        // CU_STREAM_*, CU_EVENT_*
+  constexpr unsigned kNonBlocking = 1;                                            // CU_STREAM_NON_BLOCKING
   constexpr int kUnasked = 48 << 10;  // bytes of shared memory that need no leave
   const cuda::Driver& driver = cuda::driver();
   int number = 0;
@@ -31,7 +31,7 @@ bool Neighbour::prepare(Device& device) {
     device.shared_bytes = std::min(device.shared_bytes, kUnasked);
   }
   return driver.create_event != nullptr && driver.record_event != nullptr && driver.wait_for_event != nullptr &&
-         driver.create_event(&device.ended, kDisableTiming) == cuda::kSuccess &&
+         driver.create_event(&device.ended, cuda::kDisableTiming) == cuda::kSuccess &&
          cuda::allocate_own(device.end, 1) == cuda::kSuccess &&
          driver.create_stream(&device.stream, kNonBlocking) == cuda::kSuccess;
 }

@@ -10,7 +10,7 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kWord = sizeof(uint64_t);
+constexpr uint64_t kBytesOfFound = sizeof(uint64_t);
 
 }  // namespace
 
@@ -33,8 +33,8 @@ Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
   Found& found = found_[context];
   if (found.memory != 0) return &found;
   cuda::DevicePointer memory = 0;
-  if (cuda::allocate_own(memory, kWord * (1 + kMostPointersFound)) != cuda::kSuccess ||
-      cuda::driver().set_bytes(memory, 0, kWord, stream) != cuda::kSuccess) {
+  if (cuda::allocate_own(memory, kBytesOfFound * (1 + kMostPointersFound)) != cuda::kSuccess ||
+      cuda::driver().set_bytes(memory, 0, kBytesOfFound, stream) != cuda::kSuccess) {
     return nullptr;
   }
   found = {memory, 0};
@@ -65,7 +65,7 @@ std::optional<std::vector<uint64_t>> Saver::found(cuda::Stream stream) noexcept 
   if (std::atomic_ref(page_->any).load() == 0) return words;
   const cuda::Driver& driver = cuda::driver();
   const auto get = [&](uint64_t* to, cuda::DevicePointer from, uint64_t count) {
-    return driver.copy_to_host(to, from, kWord * count, stream) == cuda::kSuccess &&
+    return driver.copy_to_host(to, from, kBytesOfFound * count, stream) == cuda::kSuccess &&
            driver.synchronize(stream) == cuda::kSuccess;
   };
   Found* const found = found_of_this_context(stream);
@@ -74,7 +74,7 @@ std::optional<std::vector<uint64_t>> Saver::found(cuda::Stream stream) noexcept 
   const uint64_t count = now - std::exchange(found->count, now);
   if (count > kMostPointersFound) return std::nullopt;
   words.resize(count);
-  if (count > 0 && !get(words.data(), found->memory + kWord, count)) return std::nullopt;
+  if (count > 0 && !get(words.data(), found->memory + kBytesOfFound, count)) return std::nullopt;
   return words;
 } catch (...) {  // no memory
   return std::nullopt;

@@ -31,11 +31,10 @@ bool Settler::start(std::span<const SettledPiece> pieces, Settling settling, cud
 
 // Null if there is none.
 cuda::Event Settler::event_of_this_context() {
-  constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
   cuda::Context context = nullptr;
   if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;
   cuda::Event& event = events_[context];
-  if (event == nullptr && cuda::driver().create_event(&event, kDisableTiming) != cuda::kSuccess) event = nullptr;
+  if (event == nullptr && cuda::driver().create_event(&event, cuda::kDisableTiming) != cuda::kSuccess) event = nullptr;
   return event;
 }
 

@@ -257,7 +257,7 @@ void Evidence::tell(std::map<std::string, std::string>& texts, std::map<std::str
     texts["evidence_missing"] = missing;
     return;
   }
-  constexpr uint64_t kMost = uint64_t{1} << 40;  // that readers believe
+  constexpr uint64_t kMostBelieved = uint64_t{1} << 40;  // by readers
   texts["evidence_type"] = type;
   integers["evidence_launches"] = launches;
   const std::pair<const char*, uint64_t> counts[] = {
@@ -266,7 +266,7 @@ void Evidence::tell(std::map<std::string, std::string>& texts, std::map<std::str
       {"differing", results.differing},           {"exceeding", results.exceeding},
       {"unbounded", results.unbounded},           {"elsewhere", results.elsewhere}};
   for (const auto& [name, count] : counts) {
-    integers[std::string("evidence_") + name] = static_cast<int64_t>(std::min(count, kMost));
+    integers[std::string("evidence_") + name] = static_cast<int64_t>(std::min(count, kMostBelieved));
   }
   const std::pair<const char*, double> sizes[] = {{"difference", results.difference()},
                                                   {"bound", results.bound()},

@@ -31,9 +31,9 @@ bool is_within(const Reach& launch, const Reach& graph) {
 
 // A graph that was made in a way that no hook sees: its kernels are not known.
 void Survey::count_unknown_graph() {
-  constexpr char kName[] = "cuGraphLaunch";
-  if (!recording().wants(kName)) return;
-  SurveyedKernel& row = row_of(kName, "");
+  constexpr char kUnknownGraph[] = "cuGraphLaunch";
+  if (!recording().wants(kUnknownGraph)) return;
+  SurveyedKernel& row = row_of(kUnknownGraph, "");
   ++launches_;
   ++row.launches;
   count(row, is_asked_for(launches_) ? Unsurveyed::kCaptured : Unsurveyed::kNotAsked);

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import sys
+import tempfile
 import threading
 
 SKIPPED = 77
@@ -198,9 +199,35 @@ def sorts(torch):
     return [*torch.sort(x, stable=True), torch.unique(x), x.bincount(), torch.topk(x.float(), 100).values, x.nonzero(), x.float().histc(50)]
 
 
+def ddp_rank(rank, folder):
+    """One of two processes, each with a device and a batch of its own."""
+    import torch
+
+    torch.cuda.set_device(rank)
+    torch.distributed.init_process_group("nccl", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    model = net(torch)
+    optimizer, x = torch.optim.SGD(model.parameters(), 0.1), batch(torch, seed=1 + rank)
+    parallel = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+    for _ in range(5):
+        optimizer.zero_grad()
+        parallel(x).square().mean().backward()
+        optimizer.step()
+    torch.save([parameter.detach().cpu() for parameter in model.parameters()], f"{folder}/{rank}")
+    torch.distributed.destroy_process_group()
+
+
+def ddp(torch):
+    """Two processes that wait for each other."""
+    if torch.cuda.device_count() < 2:
+        raise ImportError("fewer than two GPUs")
+    with tempfile.TemporaryDirectory() as folder:
+        torch.multiprocessing.spawn(ddp_rank, (folder,), nprocs=2)
+        return [parameter for rank in range(2) for parameter in torch.load(f"{folder}/{rank}")]
+
+
 PROGRAMS = {one.__name__.replace("_", "-"): one for one in (
     adamw_fused, adamw_foreach, many_small, batched_lu, graphs, two_streams, two_threads, compiled, autotuned, memory_full, pinned,
-    random_numbers, sorts)}
+    random_numbers, sorts, ddp)}
 
 
 def main():
