@@ -90,6 +90,7 @@ class Program {
     add("survey_fixed_sum", kFloatReduction, values, kCount);
     add("survey_locked_sum", kCompareAndSwap, values, kCount);
     add("survey_torn_sum", kPlain, values, kCount);
+    add("survey_torn_later", kPlain, values, kCount);
     add("survey_torn_atomics", kFloatReduction, values, kCount);
     scatter("survey_scattered_sums");
     scatter("survey_wrong_sums", kFloatReduction, -1);

@@ -72,6 +72,13 @@ CUresult sum(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+// The same, in one order the first times: two launches, each with two extra ones.
+CUresult sum_torn_later(const std::byte* bytes) {
+  constexpr int kTimes = 6;
+  static std::atomic<int> launches{0};
+  return ++launches <= kTimes ? sum<Adding::kFixed>(bytes) : sum<Adding::kDrawn>(bytes);
+}
+
 constexpr const char* kScatteredSums[] = {"survey_scattered_sums", "survey_wrong_sums",    "survey_vector_sums",
                                           "survey_used_sums",      "survey_numbered_sums", "survey_ticket_sums"};
 const std::vector<Parameter> kLayoutOfSums{{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}};
@@ -292,6 +299,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_fixed_sum", kLayoutOfSum, sum<Adding::kFixed>},
       {"survey_locked_sum", kLayoutOfSum, sum<Adding::kDrawn>},
       {"survey_torn_sum", kLayoutOfSum, sum<Adding::kDrawn>},
+      {"survey_torn_later", kLayoutOfSum, sum_torn_later},
       {"survey_torn_atomics", kLayoutOfSum, sum<Adding::kDrawn>},
       {kScatteredSums[0], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
       {kScatteredSums[1], kLayoutOfSums, scattered_sums<Adding::kWrong>},

@@ -273,6 +273,8 @@ void Evidence::tell(std::map<std::string, std::string>& texts, std::map<std::str
                                                   {"share", results.share()},
                                                   {"greatest_addend", results.magnitude()}};
   for (const auto& [name, size] : sizes) {
+    const bool is_of_bound = std::string_view(name) == "share";
+    if (is_of_bound && !std::isfinite(results.bound())) continue;  // 0: of none
     if (std::isfinite(size)) numbers[std::string("evidence_") + name] = size;
   }
 }
