@@ -9,16 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "tests/device/made_cubin.h"
 #include "tests/stand_in_driver/client.h"
-#include "tests/stand_in_driver/survey_kernels.h"
+#include "tests/stand_in_driver/survey_images.h"
 
 namespace msda::stand_in {
 namespace {
 
 constexpr int kCount = 50'000;
 constexpr size_t kBytes = sizeof(float) * kCount;
-constexpr uint64_t kPlain[] = {0x0000000000007918, 0x000fc00000000000};  // NOP
 
 class Program {
  public:
@@ -104,8 +102,8 @@ class Program {
   }
 
   void launch(const std::string& kernel, CUdeviceptr to, CUdeviceptr from, int count = kCount, bool is_told = true,
-              const uint64_t (&code)[2] = kPlain) const {
-    const std::string image = record::test::make_cubin({kernel}, record::test::bytes_of(code));
+              Code code = kPlain) const {
+    const std::string image = image_of(kernel, code, /*has_variable=*/false);
     const CUfunction function = client_.load_image(kernel, image, "data", false);
     const Argument arguments[] = {to, from, count};
     client_.launch({}, function, {4}, {32}, nullptr, arguments);

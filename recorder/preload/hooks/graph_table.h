@@ -25,7 +25,7 @@
     cuda::KernelNodeParameters* to), (exec, node, to), changed_kernel_node, "cuGraphExecKernelNodeSetParams",          \
     13000, false)                                                                                                      \
   X(cuGraphExecMemcpyNodeSetParams, cuda::Result, (cuda::GraphExec exec, cuda::GraphNode node, const                   \
-    cuda::CopyOfBox* to, cuda::Context context), (exec, node, to, context), changed_copy_node,                \
+    cuda::CopyOfBox* to, cuda::Context context), (exec, node, to, context), changed_copy_node,                         \
     "cuGraphExecMemcpyNodeSetParams", 13000, false)                                                                    \
   X(cuGraphExecMemsetNodeSetParams, cuda::Result, (cuda::GraphExec exec, cuda::GraphNode node, const                   \
     cuda::SetNodeParameters* to, cuda::Context context), (exec, node, to, context), changed_set_node,                  \

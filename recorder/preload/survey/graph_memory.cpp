@@ -73,18 +73,17 @@ bool GraphMemory::reserve(const Reach& reach, CopySpace& space, cuda::Stream str
   stream_ = stream;
   ranges_.assign(reach.ranges().begin(), reach.ranges().end());
   before_ = result_ = ranges_;
-  shared_ = shared_before_ = shared_now_ = reach.shared;
   uint64_t end = 0;
-  Ranges* const copies[] = {&before_, &result_, &shared_before_, &shared_now_};
-  for (Ranges* const ranges : copies) {
-    for (DeviceRange& range : *ranges) {
-      range.address = std::exchange(end, end + aligned(range.bytes));
-    }
+  const auto take = [&](uint64_t bytes) { return std::exchange(end, end + aligned(bytes)); };
+  for (Ranges* const ranges : {&before_, &result_}) {
+    for (DeviceRange& range : *ranges) range.address = take(range.bytes);
   }
+  shared_ = WatchedMemory(reach.shared, take);
   const cuda::DevicePointer begin = space.reserve(std::max<uint64_t>(end, 1));
-  for (Ranges* const ranges : copies) {
+  for (Ranges* const ranges : {&before_, &result_}) {
     for (DeviceRange& range : *ranges) range.address += begin;
   }
+  shared_.copies_begin_at(begin);
   return begin != 0;
 }
 
@@ -92,22 +91,6 @@ bool GraphMemory::copy(const Ranges& from, const Ranges& to, const DeviceRange& 
   std::vector<SavedPiece> pieces;
   for (size_t i = 0; i < from.size(); ++i) pieces.push_back({from[i].address, to[i].address, from[i].bytes});
   return Saver::instance().save(pieces, all, stream_);
-}
-
-bool GraphMemory::copy_shared(const Ranges& to) const {
-  const auto copy = cuda::driver().copy_anywhere;
-  for (size_t i = 0; i < shared_.size(); ++i) {
-    const auto& [address, bytes] = shared_[i];
-    if (copy == nullptr || copy(to[i].address, address, bytes, stream_) != cuda::kSuccess) return false;
-  }
-  return true;
-}
-
-std::optional<bool> GraphMemory::changed_shared() const {
-  if (shared_.empty()) return false;
-  if (!copy_shared(shared_now_)) return std::nullopt;
-  const auto before = digests_of(shared_before_, stream_), now = digests_of(shared_now_, stream_);
-  return before && now ? std::optional(*before != *now) : std::nullopt;
 }
 
 }  // namespace msda::record

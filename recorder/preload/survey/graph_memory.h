@@ -8,6 +8,7 @@
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/graph_steps.h"
 #include "recorder/preload/survey/reach.h"
+#include "recorder/preload/survey/watched_memory.h"
 
 namespace msda::record {
 
@@ -26,22 +27,21 @@ class GraphMemory {
 
   // All of them are done in the order of the stream; false if the driver refuses. The first two look for words in
   // what they copy that are addresses in `all`, but in nothing that they copy (Saver).
-  bool keep_before(const DeviceRange& all) const { return copy(ranges_, before_, all) && copy_shared(shared_before_); }
+  bool keep_before(const DeviceRange& all) const { return shared_.keep(stream_) && copy(ranges_, before_, all); }
   bool keep_result(const DeviceRange& all) const { return copy(ranges_, result_, all); }
   bool put_back_before() const { return copy(before_, ranges_, {}); }
   bool put_back_result() const { return copy(result_, ranges_, {}); }
 
   // Whether memory of the host or of another device is other than before. Nothing if the driver refuses.
-  std::optional<bool> changed_shared() const;
+  std::optional<bool> changed_shared() const { return shared_.is_changed(stream_); }
 
  private:
   using Ranges = std::vector<DeviceRange>;
   bool copy(const Ranges& from, const Ranges& to, const DeviceRange& all) const;
-  bool copy_shared(const Ranges& to) const;
 
   cuda::Stream stream_ = nullptr;
   Ranges ranges_, before_, result_;
-  Ranges shared_, shared_before_, shared_now_;
+  WatchedMemory shared_;
 };
 
 }  // namespace msda::record

@@ -265,6 +265,12 @@ void Survey::finish_under_way() {
   launch.kernel->seconds += now_in_seconds() - begin;
 }
 
+// Nobody can look at its results any more.
+void Survey::drop_under_way() noexcept try {
+  if (under_way_) count(*std::exchange(under_way_, std::nullopt)->kernel, Unsurveyed::kBusy);
+} catch (...) {  // no memory
+}
+
 Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
   if (const Unsurveyed why = may_repeat(launched, ticket); why != Unsurveyed::kNone) return why;
@@ -423,8 +429,7 @@ void Survey::report() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   try {
-    // The program ends. The driver may have ended already, or have been interrupted by a signal.
-    if (under_way_) count(*std::exchange(under_way_, std::nullopt)->kernel, Unsurveyed::kBusy);
+    drop_under_way();  // the program ends; the driver may have ended already, or have been interrupted by a signal
     report_changes();
   } catch (...) {  // no memory
   }
@@ -454,7 +459,7 @@ bool Survey::make_room() noexcept {
 
 void Survey::context_ends() noexcept {
   const auto lock = locked();
-  under_way_.reset();
+  drop_under_way();
   for (CopySpace* space : spaces()) space->context_ends();
   graphs_.context_ends();
   memory_.context_ends();

@@ -107,6 +107,7 @@ class Survey {
   Unsurveyed run(const Launched& launched, Ticket& ticket);
   std::unique_lock<std::timed_mutex> locked() noexcept;
   void finish_under_way();
+  void drop_under_way() noexcept;
   void keep(const Launched& launched, Ticket& ticket);
   void poison(const Launched& launched, Ticket& ticket);
   void count_as_written(const Reach& reach, Unsurveyed why);

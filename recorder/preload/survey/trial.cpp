@@ -61,18 +61,13 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
     const uint64_t flags = bytes / kBytesOfFlag + 1;
     pieces_.push_back({address, take(bytes), take(bytes), take(flags), bytes});
   }
-  shared_ = reach.shared;
-  shared_before_ = shared_after_ = shared_;
-  for (DeviceRange& range : shared_before_) range.address = take(range.bytes);
-  for (DeviceRange& range : shared_after_) range.address = take(range.bytes);
+  shared_ = WatchedMemory(reach.shared, take);
   const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(extra.count + 2));
   const cuda::DevicePointer begin = space.reserve(end);
   for (SettledPiece& piece : pieces_) {
     for (uint64_t* place : {&piece.before, &piece.after, &piece.flags}) *place += begin;
   }
-  for (auto* ranges : {&shared_before_, &shared_after_}) {
-    for (DeviceRange& range : *ranges) range.address += begin;
-  }
+  shared_.copies_begin_at(begin);
   counts_ = begin + counts;
   return begin != 0;
 }
@@ -88,23 +83,7 @@ std::vector<SavedPiece> Trial::copies(bool back) const {
 }
 
 bool Trial::save(const DeviceRange& pointed_to) const {
-  return copy_shared(shared_before_) && Saver::instance().save(copies(/*back=*/false), pointed_to, stream_);
-}
-
-bool Trial::copy_shared(const std::vector<DeviceRange>& copies) const {
-  const auto copy = cuda::driver().copy_anywhere;
-  for (size_t i = 0; i < shared_.size(); ++i) {
-    const auto& [address, bytes] = shared_[i];
-    if (copy == nullptr || copy(copies[i].address, address, bytes, stream_) != cuda::kSuccess) return false;
-  }
-  return true;
-}
-
-std::optional<bool> Trial::changed_shared_memory() const {
-  if (shared_.empty()) return false;
-  if (!copy_shared(shared_after_)) return std::nullopt;
-  const auto before = digests_of(shared_before_, stream_), after = digests_of(shared_after_, stream_);
-  return before && after ? std::optional(*before != *after) : std::nullopt;
+  return shared_.keep(stream_) && Saver::instance().save(copies(/*back=*/false), pointed_to, stream_);
 }
 
 bool Trial::put_back_before() const { return Saver::instance().copy(copies(/*back=*/true), stream_); }

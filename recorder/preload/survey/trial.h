@@ -13,6 +13,7 @@
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/reach.h"
+#include "recorder/preload/survey/watched_memory.h"
 
 namespace msda::record {
 
@@ -41,7 +42,7 @@ class Trial {
 
   // After that: whether it changed memory of the host or of another device, and so must not run again. Nothing if the
   // driver refuses.
-  std::optional<bool> changed_shared_memory() const;
+  std::optional<bool> changed_shared_memory() const { return shared_.is_changed(stream_); }
 
   // Enqueues the extra launches and all that they need. False if the driver refuses.
   bool begin(const Launched& launched);
@@ -64,13 +65,12 @@ class Trial {
  private:
   std::vector<SavedPiece> copies(bool back) const;
   bool settle(Settling settling, int count) const;
-  bool copy_shared(const std::vector<DeviceRange>& copies) const;
   bool launch_extra(const Launched& launched, int number) const;
 
   cuda::Stream stream_ = nullptr;
   ExtraLaunches extra_;
   std::vector<SettledPiece> pieces_;
-  std::vector<DeviceRange> shared_, shared_before_, shared_after_;  // and copies of them
+  WatchedMemory shared_;
   cuda::DevicePointer counts_ = 0;  // a number for each extra launch, one before them, and one after
 };
 
