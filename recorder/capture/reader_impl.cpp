@@ -180,7 +180,7 @@ std::map<std::string, int64_t> Reader::Impl::integers(const Node& node) const {
   std::map<std::string, int64_t> result;
   for (const std::string& name : attribute_names(node)) {
     const Type type(H5Aget_type(attribute(node, name)->get()));
-    if (H5Tget_class(type.get()) == H5T_STRING) continue;
+    if (H5Tget_class(type.get()) == H5T_STRING || H5Tget_class(type.get()) == H5T_FLOAT) continue;
     if (const auto value = integer(node, name)) result[name] = *value;
   }
   return result;

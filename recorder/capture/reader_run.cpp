@@ -82,9 +82,7 @@ std::vector<SurveyedKernel> Reader::survey() const {
   const auto all = impl_->open_subgroup(impl_->open_group("/"), "survey");
   for (const std::string& name : all ? all->members() : std::vector<std::string>()) {
     const Group group = *impl_->open_subgroup(*all, name);
-    SurveyedKernel& kernel =
-        kernels.emplace_back(SurveyedKernel{impl_->texts(group), impl_->integers(group), impl_->reals(group)});
-    for (const auto& [fact, value] : kernel.numbers) kernel.integers.erase(fact);
+    kernels.push_back({impl_->texts(group), impl_->integers(group), impl_->reals(group)});
   }
   return kernels;
 }
