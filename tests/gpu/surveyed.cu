@@ -14,13 +14,7 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call)                                                       \
-  do {                                                                    \
-    if (const cudaError_t error = (call)) {                               \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error)); \
-      std::exit(2);                                                       \
-    }                                                                     \
-  } while (false)
+#include "program.cuh"
 
 namespace {
 
@@ -321,7 +315,9 @@ void launch_in_a_graph(Memory& memory) {
 
 #define LAUNCH(kernel) launch(memory, #kernel, kernel)
 
-int main(int argc, char** argv) {
+namespace {
+
+void run(int argc, char** argv) {
   const int times = argc == 3 && std::strcmp(argv[1], "--times") == 0 ? std::atoi(argv[2]) : 2;
   cudaDeviceProp device{};
   CHECK(cudaGetDeviceProperties(&device, 0));
@@ -363,5 +359,16 @@ int main(int argc, char** argv) {
     launch(memory, "may_vary_cooperative", may_vary_cooperative, /*is_cooperative=*/true);
     launch_in_a_graph(memory);
   }
-  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(argc, argv);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "surveyed: %s\n", error.what());
+    return 1;
+  }
 }

@@ -8,13 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#define CHECK(call)                                                       \
-  do {                                                                    \
-    if (const cudaError_t error = (call)) {                               \
-      std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error)); \
-      std::exit(2);                                                       \
-    }                                                                     \
-  } while (false)
+#include "program.cuh"
 
 namespace {
 
@@ -184,13 +178,22 @@ void read_written(const float* x) {
   LAUNCH(race_clock, fresh(), fresh());
 }
 
-}  // namespace
-
-int main() {
+void run() {
   const float* const x = filled();
   for (int time = 0; time < 2; ++time) {
     read_unwritten(x);
     read_written(x);
   }
-  return 0;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    run();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "unwritten: %s\n", error.what());
+    return 1;
+  }
 }

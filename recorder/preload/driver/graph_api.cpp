@@ -25,7 +25,6 @@ GraphDriver find_graph_functions() {
   get(found.copy, "cuGraphMemcpyNodeGetParams");
   get(found.set, "cuGraphMemsetNodeGetParams");
   get(found.child, "cuGraphChildGraphNodeGetGraph");
-  get(found.copy_from_host, "cuMemcpyHtoDAsync_v2");
   get(found.copy_3d, "cuMemcpy3DAsync_v2");
   get(found.set_words, "cuMemsetD32Async");
   get(found.set_halves, "cuMemsetD16Async");

@@ -40,20 +40,19 @@ static_assert(sizeof(SetNodeParameters) == 40);
 
 // Any of these may be missing.
 struct GraphDriver {
-  Result (*nodes)(Graph, GraphNode*, size_t*) = nullptr;                           // cuGraphGetNodes
-  Result (*edges)(Graph, GraphNode*, GraphNode*, uint64_t*, size_t*) = nullptr;    // cuGraphGetEdges_v2
-  Result (*plain_edges)(Graph, GraphNode*, GraphNode*, size_t*) = nullptr;         // cuGraphGetEdges
-  Result (*node_type)(GraphNode, NodeType*) = nullptr;                             // cuGraphNodeGetType
-  Result (*kernel)(GraphNode, KernelNodeParameters*) = nullptr;                    // cuGraphKernelNodeGetParams_v2, or
-                                                                                   // the first version
-  Result (*kernel_attribute)(GraphNode, int, void*) = nullptr;                     // cuGraphKernelNodeGetAttribute
-  Result (*copy)(GraphNode, CopyOfBox*) = nullptr;                                 // cuGraphMemcpyNodeGetParams
-  Result (*set)(GraphNode, SetNodeParameters*) = nullptr;                          // cuGraphMemsetNodeGetParams
-  Result (*child)(GraphNode, Graph*) = nullptr;                                    // cuGraphChildGraphNodeGetGraph
-  Result (*copy_from_host)(DevicePointer, const void*, size_t, Stream) = nullptr;  // cuMemcpyHtoDAsync_v2
-  Result (*copy_3d)(const CopyOfBox*, Stream) = nullptr;                           // cuMemcpy3DAsync_v2
-  Result (*set_words)(DevicePointer, unsigned, size_t, Stream) = nullptr;          // cuMemsetD32Async
-  Result (*set_halves)(DevicePointer, unsigned short, size_t, Stream) = nullptr;   // cuMemsetD16Async
+  Result (*nodes)(Graph, GraphNode*, size_t*) = nullptr;                          // cuGraphGetNodes
+  Result (*edges)(Graph, GraphNode*, GraphNode*, uint64_t*, size_t*) = nullptr;   // cuGraphGetEdges_v2
+  Result (*plain_edges)(Graph, GraphNode*, GraphNode*, size_t*) = nullptr;        // cuGraphGetEdges
+  Result (*node_type)(GraphNode, NodeType*) = nullptr;                            // cuGraphNodeGetType
+  Result (*kernel)(GraphNode, KernelNodeParameters*) = nullptr;                   // cuGraphKernelNodeGetParams_v2, or
+                                                                                  // the first version
+  Result (*kernel_attribute)(GraphNode, int, void*) = nullptr;                    // cuGraphKernelNodeGetAttribute
+  Result (*copy)(GraphNode, CopyOfBox*) = nullptr;                                // cuGraphMemcpyNodeGetParams
+  Result (*set)(GraphNode, SetNodeParameters*) = nullptr;                         // cuGraphMemsetNodeGetParams
+  Result (*child)(GraphNode, Graph*) = nullptr;                                   // cuGraphChildGraphNodeGetGraph
+  Result (*copy_3d)(const CopyOfBox*, Stream) = nullptr;                          // cuMemcpy3DAsync_v2
+  Result (*set_words)(DevicePointer, unsigned, size_t, Stream) = nullptr;         // cuMemsetD32Async
+  Result (*set_halves)(DevicePointer, unsigned short, size_t, Stream) = nullptr;  // cuMemsetD16Async
   Result (*set_rows)(DevicePointer, size_t, unsigned char, size_t, size_t, Stream) = nullptr;  // cuMemsetD2D8Async
   Result (*set_rows_of_halves)(DevicePointer, size_t, unsigned short, size_t, size_t,
                                Stream) = nullptr;                                                  // ...D2D16Async

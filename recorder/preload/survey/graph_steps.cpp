@@ -183,7 +183,7 @@ bool perform(const CopyStep& copy, cuda::Stream stream) {
       return function != nullptr && function(to.address, source, to.bytes, stream) == cuda::kSuccess;
     };
     if (copy.from.type != cuda::MemoryType::kHost) return do_with(cuda::driver().copy_anywhere, from.address);
-    return do_with(cuda::graph_driver().copy_from_host, reinterpret_cast<const void*>(from.address));
+    return do_with(cuda::driver().copy_to_device, reinterpret_cast<const void*>(from.address));
   }
   const auto copy_3d = cuda::graph_driver().copy_3d;
   return copy_3d != nullptr && copy_3d(&copy, stream) == cuda::kSuccess;
