@@ -3,11 +3,12 @@
 // differences with what another order of these additions can change (evidence.ptx).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+
+#include "recorder/device/piece_table.h"
 
 namespace msda::record {
 
@@ -70,7 +71,7 @@ struct EvidenceResults {
   double magnitude() const { return std::bit_cast<double>(greatest_magnitude); }
 };
 
-class EvidenceTable {
+class EvidenceTable : public PieceTable<EvidencePiece, kMostEvidencePieces, 4 * kEvidenceThreads> {
  public:
   // `results`, on the device: EvidenceResults.
   EvidenceTable(EvidenceStep step, AddedType type, uint64_t results)
@@ -79,30 +80,15 @@ class EvidenceTable {
         arithmetic_(arithmetic_of(type)),
         results_(results) {}
 
-  // False if the table is full.
-  bool add(const EvidencePiece& piece) {
-    if (count_ == kMostEvidencePieces) return false;
-    pieces_[count_++] = piece;
-    most_bytes_ = std::max(most_bytes_, piece.bytes);
-    return true;
-  }
-  unsigned count() const { return count_; }
-  // Of the grid, whose rows are the pieces.
-  unsigned blocks() const {
-    constexpr uint64_t kBytesOfBlock = 4 * kEvidenceThreads, kMostBlocks = 1024;
-    return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));
-  }
   // The kernel's parameters.
   std::array<void*, 7> parameters() {
     return {&pieces_, &step_, &type_, &arithmetic_.unit, &arithmetic_.greatest, &arithmetic_.flushed, &results_};
   }
 
  private:
-  EvidencePiece pieces_[kMostEvidencePieces] = {};
   uint32_t step_, type_;
   AddedArithmetic arithmetic_;
-  uint64_t results_, most_bytes_ = 0;
-  unsigned count_ = 0;
+  uint64_t results_;
   static_assert(sizeof pieces_ == 1024 && sizeof(EvidenceResults) == 88, "as in evidence.ptx");
 };
 

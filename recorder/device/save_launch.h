@@ -2,10 +2,11 @@
 // (save.ptx).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "recorder/device/piece_table.h"
 
 namespace msda::record {
 
@@ -19,7 +20,7 @@ struct SavedPiece {
   uint64_t address, copy, bytes;
 };
 
-class SaveTable {
+class SaveTable : public PieceTable<SavedPiece, kMostSavedPieces, 16 * kSaveThreads> {
  public:
   // Pointers are words from `least` on, and less than `end`. `found`, on the device: 1 + kMostPointersFound words of 8
   // bytes, to the first of which the kernel adds 1 for each pointer that it finds; the first was `known` before. The
@@ -27,26 +28,11 @@ class SaveTable {
   SaveTable(uint64_t least, uint64_t end, uint64_t found, uint64_t known, uint64_t any)
       : least_(least), range_(end - least), found_(found), known_(known), any_(any) {}
 
-  // False if the table is full.
-  bool add(const SavedPiece& piece) {
-    if (count_ == kMostSavedPieces) return false;
-    pieces_[count_++] = piece;
-    most_bytes_ = std::max(most_bytes_, piece.bytes);
-    return true;
-  }
-  unsigned count() const { return count_; }
-  // Of the grid, whose rows are the pieces.
-  unsigned blocks() const {
-    constexpr uint64_t kBytesOfBlock = 16 * kSaveThreads, kMostBlocks = 1024;
-    return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));
-  }
   // The kernel's parameters.
   std::array<void*, 6> parameters() { return {&pieces_, &least_, &range_, &found_, &known_, &any_}; }
 
  private:
-  SavedPiece pieces_[kMostSavedPieces] = {};
-  uint64_t least_, range_, found_, known_, any_, most_bytes_ = 0;
-  unsigned count_ = 0;
+  uint64_t least_, range_, found_, known_, any_;
   static_assert(sizeof pieces_ == 768, "as in save.ptx");
 };
 

@@ -1,10 +1,11 @@
 // How the kernel is launched that keeps and compares what launches changed (settle.ptx).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "recorder/device/piece_table.h"
 
 namespace msda::record {
 
@@ -25,33 +26,18 @@ enum class Settling : uint32_t {
   kCompareAndEnd,  // everything, and put back what was kept
 };
 
-class SettleTable {
+class SettleTable : public PieceTable<SettledPiece, kMostSettledPieces, 16 * kSettleThreads> {
  public:
   // `count`, on the device: a 64-bit number, to which the 32-bit words are added that differ from what was kept, and,
   // where nothing was, from what was before. The number after it, for the next comparison, becomes 0.
   SettleTable(Settling settling, uint64_t count) : mode_(static_cast<uint32_t>(settling)), count_at_(count) {}
 
-  // False if the table is full.
-  bool add(const SettledPiece& piece) {
-    if (count_ == kMostSettledPieces) return false;
-    pieces_[count_++] = piece;
-    most_bytes_ = std::max(most_bytes_, piece.bytes);
-    return true;
-  }
-  // Of the grid: a row for each piece, and one if there is none.
-  unsigned rows() const { return std::max(1u, count_); }
-  unsigned blocks() const {
-    constexpr uint64_t kBytesOfBlock = 16 * kSettleThreads, kMostBlocks = 1024;
-    return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));
-  }
   // The kernel's parameters.
   std::array<void*, 3> parameters() { return {&pieces_, &mode_, &count_at_}; }
 
  private:
-  SettledPiece pieces_[kMostSettledPieces] = {};
   uint32_t mode_;
-  uint64_t count_at_, most_bytes_ = 0;
-  unsigned count_ = 0;
+  uint64_t count_at_;
   static_assert(sizeof pieces_ == 1280, "as in settle.ptx");
 };
 

@@ -2,10 +2,11 @@
 // (unwritten.ptx).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "recorder/device/piece_table.h"
 
 namespace msda::record {
 
@@ -25,7 +26,8 @@ struct UnwrittenPiece {
 // numbers, and small as integers; or, inverted, from -16 to -1, which are NaN.
 enum class Poison : uint32_t { kSmall = 0, kNaN = 0xFFFFFFFF };
 
-class UnwrittenTable {
+class UnwrittenTable
+    : public PieceTable<UnwrittenPiece, kMostUnwrittenPieces, kBytesOfUnwrittenRow * kUnwrittenThreads> {
  public:
   enum Mode : uint32_t {
     kFill,   // unwritten words
@@ -36,27 +38,12 @@ class UnwrittenTable {
   UnwrittenTable(Mode mode, Poison poison, uint64_t counts)
       : mode_(mode), poison_(static_cast<uint32_t>(poison)), counts_(counts) {}
 
-  // False if the table is full.
-  bool add(const UnwrittenPiece& piece) {
-    if (count_ == kMostUnwrittenPieces) return false;
-    pieces_[count_++] = piece;
-    most_bytes_ = std::max(most_bytes_, piece.bytes);
-    return true;
-  }
-  unsigned count() const { return count_; }
-  // Of the grid, whose rows are the pieces.
-  unsigned blocks() const {
-    constexpr uint64_t kBytesOfBlock = kBytesOfUnwrittenRow * kUnwrittenThreads, kMostBlocks = 1024;
-    return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));
-  }
   // The kernel's parameters.
   std::array<void*, 4> parameters() { return {&pieces_, &mode_, &poison_, &counts_}; }
 
  private:
-  UnwrittenPiece pieces_[kMostUnwrittenPieces] = {};
   uint32_t mode_, poison_;
-  uint64_t counts_, most_bytes_ = 0;
-  unsigned count_ = 0;
+  uint64_t counts_;
   static_assert(sizeof pieces_ == 1792, "as in unwritten.ptx");
 };
 

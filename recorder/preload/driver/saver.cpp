@@ -1,6 +1,5 @@
 #include "recorder/preload/driver/saver.h"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -44,17 +43,11 @@ Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
 bool Saver::save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, cuda::Stream stream) noexcept try {
   const std::lock_guard lock(mutex_);
   const Found* const found = found_of_this_context(stream);
-  if (found == nullptr || !pin() || !kernel_.is_loaded()) return false;
+  if (found == nullptr || !pin()) return false;
   std::atomic_ref(page_->any).store(0);
-  while (!pieces.empty()) {
-    const auto some = pieces.first(std::min(kMostSavedPieces, pieces.size()));
-    SaveTable table(pointed_to.address, pointed_to.address + pointed_to.bytes, found->memory, found->count, any_);
-    for (const SavedPiece& piece : some) table.add(piece);
-    auto parameters = table.parameters();
-    if (kernel_.launch(table.blocks(), table.count(), kSaveThreads, stream, parameters) != cuda::kSuccess) return false;
-    pieces = pieces.subspan(some.size());
-  }
-  return true;
+  const uint64_t least = pointed_to.address, end = least + pointed_to.bytes;
+  return kernel_.launch_for(pieces, kSaveThreads, stream,
+                            [&](size_t) { return SaveTable(least, end, found->memory, found->count, any_); });
 } catch (...) {  // no memory
   return false;
 }

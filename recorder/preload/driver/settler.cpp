@@ -1,6 +1,5 @@
 #include "recorder/preload/driver/settler.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
@@ -15,18 +14,9 @@ Settler& Settler::instance() {
 bool Settler::start(std::span<const SettledPiece> pieces, Settling settling, cuda::DevicePointer count,
                     cuda::Stream stream) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!kernel_.is_loaded()) return false;
-  do {  // once at least: it sets the next number
-    const auto some = pieces.first(std::min(kMostSettledPieces, pieces.size()));
-    SettleTable table(settling, count);
-    for (const SettledPiece& piece : some) table.add(piece);
-    auto parameters = table.parameters();
-    if (kernel_.launch(table.blocks(), table.rows(), kSettleThreads, stream, parameters) != cuda::kSuccess) {
-      return false;
-    }
-    pieces = pieces.subspan(some.size());
-  } while (!pieces.empty());
-  return true;
+  static constexpr SettledPiece kNothing{};  // one at least: the next number is set
+  if (pieces.empty()) pieces = {&kNothing, 1};
+  return kernel_.launch_for(pieces, kSettleThreads, stream, [&](size_t) { return SettleTable(settling, count); });
 }
 
 // Null if there is none.

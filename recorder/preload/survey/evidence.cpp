@@ -12,6 +12,7 @@
 #include "recorder/device/communication.h"
 #include "recorder/device/ptx.h"
 #include "recorder/device/twin.h"
+#include "recorder/preload/driver/own_kernel.h"
 #include "recorder/preload/driver/own_memory.h"
 #include "recorder/preload/driver/saver.h"
 #include "recorder/preload/survey/first_sight.h"
@@ -62,25 +63,6 @@ KnownAdditions known_additions(const Image& image, const std::string& kernel, co
       extremes, [](const auto& one) { return one.has_twin() || std::string_view(one.opcode) == "ATOMS"; });
   return known;
 }
-
-// The recorder's kernel, loaded as long as this lives.
-class EvidenceCode {
- public:
-  EvidenceCode() {
-    const cuda::Driver& driver = cuda::driver();
-    if (driver.library_load(&library_, kEvidencePtx, nullptr, nullptr, 0, nullptr, nullptr, 0) != cuda::kSuccess)
-      return;
-    if (driver.library_kernel(&kernel_, library_, kEvidenceKernel) != cuda::kSuccess) kernel_ = nullptr;
-  }
-  ~EvidenceCode() { unload_own(library_); }
-  EvidenceCode(const EvidenceCode&) = delete;
-  EvidenceCode& operator=(const EvidenceCode&) = delete;
-  cuda::Function kernel() const { return kernel_; }
-
- private:
-  cuda::Library library_ = nullptr;
-  cuda::Function kernel_ = nullptr;
-};
 
 // Device memory beside the pieces that a launch changed.
 class EvidenceRoom {
@@ -140,11 +122,14 @@ class EvidenceRun {
   EvidenceRun(const Launched& launched, const Image& image, const std::string& kernel, const std::string& architecture,
               const Trial& trial, const KnownAdditions& known)
       : launched_(launched), image_(image), name_(kernel), architecture_(architecture), trial_(trial), known_(known) {}
+  ~EvidenceRun() { code_.unload(); }
+  EvidenceRun(const EvidenceRun&) = delete;
+  EvidenceRun& operator=(const EvidenceRun&) = delete;
 
   // Why it ended early; empty if it did not. Memory is then as any of the launches left it.
   std::string measure(double share, Evidence& evidence) {
     const auto changed = changed_pieces(trial_, launched_.stream);
-    if (!changed || code_.kernel() == nullptr) return "refused";
+    if (!changed || !code_.is_loaded()) return "refused";
     if (!room_.reserve(*changed, share)) return "no_room";
     if (!clear_room() || !count() || (known_.has_magnitudes && !measure_magnitudes()) || !compare(evidence) ||
         cuda::driver().copy_to_host(&evidence.results, room_.results(), sizeof evidence.results, launched_.stream) !=
@@ -169,23 +154,13 @@ class EvidenceRun {
            });
   }
 
-  bool step(EvidenceStep step) const {
-    for (std::span<const EvidencePiece> rest = room_.pieces(); !rest.empty();) {
-      const auto some = rest.first(std::min(kMostEvidencePieces, rest.size()));
-      EvidenceTable table(step, known_.type, room_.results());
-      for (const EvidencePiece& piece : some) table.add(piece);
-      auto parameters = table.parameters();
-      if (cuda::driver().launch(code_.kernel(), table.blocks(), table.count(), 1, kEvidenceThreads, 1, 1, 0,
-                                launched_.stream, parameters.data(), nullptr) != cuda::kSuccess) {
-        return false;
-      }
-      rest = rest.subspan(some.size());
-    }
-    return true;
+  bool step(EvidenceStep step) {
+    return code_.launch_for(std::span(room_.pieces()), kEvidenceThreads, launched_.stream,
+                            [&](size_t) { return EvidenceTable(step, known_.type, room_.results()); });
   }
 
   // The twin on the memory that the program's launch found, or, if it `clears`, with 0 in words that are added to.
-  bool launch_twin(TwinOperation operation, bool clears) const {
+  bool launch_twin(TwinOperation operation, bool clears) {
     const auto twin = twin_of(image_.bytes, name_, architecture_, operation);
     if (!twin) return false;
     LoadedTwin loaded = load_twin(*twin, name_, launched_.shared_bytes);
@@ -199,19 +174,19 @@ class EvidenceRun {
 
   // What is there without the additions, which other stores of the kernel may have changed, is what they are counted
   // from.
-  bool count() const {
+  bool count() {
     std::vector<SavedPiece> initial;
     for (const EvidencePiece& one : room_.pieces()) initial.push_back({one.address, one.initial, one.bytes});
     return launch_twin(TwinOperation::kNothing, false) && Saver::instance().copy(initial, launched_.stream) &&
            launch_twin(TwinOperation::kCount, false) && step(EvidenceStep::kCount);
   }
 
-  bool measure_magnitudes() const {
+  bool measure_magnitudes() {
     return launch_twin(TwinOperation::kGreatest, true) && step(EvidenceStep::kMeasure) &&
            launch_twin(TwinOperation::kLeast, true) && step(EvidenceStep::kMeasure);
   }
 
-  bool compare(Evidence& evidence) const {
+  bool compare(Evidence& evidence) {
     for (; evidence.launches < kComparedLaunches; ++evidence.launches) {
       if (!trial_.put_back_before() ||
           !trial_.launch_other(launched_, launched_.function, static_cast<int>(evidence.launches)) ||
@@ -227,7 +202,7 @@ class EvidenceRun {
   const std::string &name_, &architecture_;
   const Trial& trial_;
   const KnownAdditions& known_;
-  const EvidenceCode code_;
+  OwnKernel code_{kEvidencePtx, kEvidenceKernel};
   EvidenceRoom room_;
 };
 

@@ -54,12 +54,6 @@ LoadedTwin load_twin(const Twin& twin, const std::string& kernel, unsigned share
   return loaded;
 }
 
-void unload_own(cuda::Library library) {
-  const auto unload = cuda::driver().library_unload;
-  if (library == nullptr || unload == nullptr || unload(library) != cuda::kSuccess) {
-  }  // it stays until the program ends
-}
-
 bool copy_values(const Image& image, cuda::Function function, const LoadedTwin& twin, cuda::Stream stream) {
   bool is_kernel = false;
   name_of_function(function, is_kernel);

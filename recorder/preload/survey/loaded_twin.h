@@ -24,9 +24,6 @@ LoadedTwin load_twin(const Image& image, const std::string& kernel, const std::s
 // The same of a twin that was made before.
 LoadedTwin load_twin(const Twin& twin, const std::string& kernel, unsigned shared_bytes);
 
-// Gives back the recorder's own code; null is none. No function of it may be launched or running.
-void unload_own(cuda::Library library);
-
 // Gives the constants and variables of the twin's code the values that those of the function's code have, in the order
 // of the stream. False if the driver refuses. The program may have set them before the launch, or launches may have.
 bool copy_values(const Image& image, cuda::Function function, const LoadedTwin& twin, cuda::Stream stream);
