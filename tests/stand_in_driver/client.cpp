@@ -40,6 +40,25 @@ void* find_by_driver(decltype(&cuGetProcAddress_v2) get, std::string name) {
   return found;
 }
 
+// The driver's functions, as a program finds them.
+class Finder {
+ public:
+  explicit Finder(Via via) : via_(via), library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    if (!library_) throw std::runtime_error(dlerror());
+    get_ = reinterpret_cast<decltype(get_)>(exported("cuGetProcAddress_v2"));
+  }
+  void* exported(const char* name) const { return find_exported(library_, name); }
+  template <class Function>
+  void find(Function*& function, const char* name) const {
+    function = reinterpret_cast<Function*>(via_ == Via::kDlsym ? exported(name) : find_by_driver(get_, name));
+  }
+
+ private:
+  Via via_;
+  void* library_;
+  decltype(&cuGetProcAddress_v2) get_ = nullptr;
+};
+
 // Calls with so much of this thread's stack left, as on a thread that has no more.
 template <class Call>
 CUresult with_stack(const char* bytes_left, const Call& call) {
@@ -66,12 +85,8 @@ void find_linked(Api& api, ProfilerApi& profiler) {
 
 GraphApi graph_api(Via via) {
   GraphApi api;
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) throw std::runtime_error(dlerror());
-  const auto get = reinterpret_cast<decltype(&cuGetProcAddress_v2)>(find_exported(library, "cuGetProcAddress_v2"));
-#define MSDA_STAND_IN_FIND(name)                                                                     \
-  api.name = reinterpret_cast<decltype(api.name)>(via == Via::kDlsym ? find_exported(library, #name) \
-                                                                     : find_by_driver(get, #name));
+  const Finder finder(via);
+#define MSDA_STAND_IN_FIND(name) finder.find(api.name, #name);
   MSDA_STAND_IN_GRAPH_FUNCTIONS(MSDA_STAND_IN_FIND)
 #undef MSDA_STAND_IN_FIND
   return api;
@@ -84,15 +99,11 @@ Client::Client(Via via) {
     start();
     return;
   }
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) throw std::runtime_error(dlerror());
-  const auto get = reinterpret_cast<decltype(&cuGetProcAddress_v2)>(find_exported(library, "cuGetProcAddress_v2"));
-#define MSDA_STAND_IN_FIND(name)                                                                       \
-  api_.name = reinterpret_cast<decltype(api_.name)>(via == Via::kDlsym ? find_exported(library, #name) \
-                                                                       : find_by_driver(get, #name));
+  const Finder finder(via);
+#define MSDA_STAND_IN_FIND(name) finder.find(api_.name, #name);
   MSDA_STAND_IN_FUNCTIONS(MSDA_STAND_IN_FIND)
 #undef MSDA_STAND_IN_FIND
-  hidden_launch_ = reinterpret_cast<decltype(hidden_launch_)>(find_exported(library, "stand_in_hidden_launch"));
+  hidden_launch_ = reinterpret_cast<decltype(hidden_launch_)>(finder.exported("stand_in_hidden_launch"));
   start();
 }
 
