@@ -66,8 +66,7 @@ std::string missing_text(const std::string& reason) {
 }
 
 std::string fact_text(const Surveyed& kernel, const char* name, std::string_view noun) {
-  const int64_t count = kernel.fact(name);
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with("s") ? "es" : "s");
+  return counted(kernel.fact(name), noun);
 }
 
 // What no order of the additions explains, if anything is left.

@@ -60,7 +60,10 @@ int64_t sum_of(const std::vector<Surveyed>& kernels, const char* fact) {
 
 bool reads_unwritten(const Surveyed& kernel) { return kernel.verdict == SurveyVerdict::kReadsUnwritten; }
 
-std::string launches_text(int64_t count) { return fmt::format("{} launch{}", count, count == 1 ? "" : "es"); }
+std::string launches_text(int64_t count) { return counted(count, "launch"); }
+
+// Whether it may vary, and did so, but only beside other work.
+bool varies_beside(const Surveyed& kernel) { return kernel.fact("varied_beside") > 0; }
 
 std::string caller_text(const Surveyed& kernel) {
   std::string text;
@@ -86,11 +89,14 @@ std::string story_of(const Surveyed& kernel) {
   if (varied > 0 && kernel.fact("extra_that_differ") == kernel.fact("beside_that_differ")) {
     text += ", and only while other work occupied a part of the device";
   }
+  const bool differs = varied > 0 || varies_beside(kernel);
   text += ". " + kernel.why + ".";
-  if (kernel.verdict == SurveyVerdict::kOrderOnly) text += " " + evidence_text(kernel);
-  if (varied > 0) text += " " + places_text(kernel);
+  if (differs && kernel.fact("twin_trials") > 0 && kernel.fact("twin_equal") == kernel.fact("twin_trials")) {
+    text += " " + evidence_text(kernel);
+  }
+  if (differs) text += " " + places_text(kernel);
   text += caller_text(kernel);
-  if (varied > 0) text += remedy_text(kernel);
+  if (differs) text += remedy_text(kernel);
   if (reads_unwritten(kernel)) text += " Write this memory first, as torch.zeros does and torch.empty does not.";
   if (const int64_t missed = kernel.fact("poison_no_room"); missed > 0) {
     text += fmt::format(" No room to poison the memory of {} (--memory allows more).", launches_text(missed));
@@ -107,9 +113,10 @@ void add_story(Lines& lines, const Surveyed& kernel, size_t columns) {
   add_wrapped(lines, story_of(kernel), columns);
 }
 
-// Kernels of one of the verdicts that need no action.
+// Kernels of one of the verdicts that need no action, and of which nothing was told.
 std::string rest_of(const std::vector<Surveyed>& kernels, SurveyVerdict verdict, std::string_view words) {
-  const auto count = std::ranges::count(kernels, verdict, &Surveyed::verdict);
+  const auto count = std::ranges::count_if(
+      kernels, [&](const Surveyed& kernel) { return kernel.verdict == verdict && !varies_beside(kernel); });
   return count > 0 ? fmt::format("{} {}", counted(count, "kernel"), words) : "";
 }
 
@@ -167,8 +174,9 @@ Json kernel_json(const Surveyed& kernel) {
   Json json = {{"kernel", kernel.kernel}, {"mangled", kernel.mangled}, {"verdict", name_of(kernel.verdict)},
                {"why", kernel.why},       {"node", kernel.node},       {"operation", kernel.operation},
                {"python", kernel.python}};
-  for (const char* name : {"launches", "surveyed", "varied", "first_varied", "extra_launches", "extra_that_differ",
-                           "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds", "kept"}) {
+  for (const char* name :
+       {"launches", "surveyed", "varied", "varied_beside", "first_varied", "extra_launches", "extra_that_differ",
+        "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds", "kept"}) {
     json[name] = kernel.fact(name);
   }
   json["twin"] = twin_json(kernel);
@@ -176,7 +184,7 @@ Json kernel_json(const Surveyed& kernel) {
   json["evidence_missing"] = kernel.evidence_missing;
   json["source_lines"] = places_json(kernel);
   json["poison"] = poison_json(kernel);
-  json["remedy"] = kernel.fact("varied") > 0 ? remedy_json(kernel) : Json();
+  json["remedy"] = kernel.fact("varied") > 0 || varies_beside(kernel) ? remedy_json(kernel) : Json();
   json["code"] = code_json(kernel);
   json["not_surveyed"] = kernel.not_surveyed;
   return json;
@@ -200,9 +208,14 @@ Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kerne
               counted(unwritten, "kernel") + (unwritten == 1 ? " depends" : " depend"),
               launches_text(sum_of(kernels, "unwritten_launches")));
   }
+  if (const auto beside = std::ranges::count_if(kernels, varies_beside); beside > 0) {
+    lines.add("  {} only beside other work, in {}", counted(beside, "kernel") + (beside == 1 ? " varies" : " vary"),
+              launches_text(sum_of(kernels, "varied_beside")));
+  }
   if (launches > surveyed) lines.add("  {} of {} not surveyed", launches - surveyed, launches_text(launches));
   for (const Surveyed& kernel : kernels) {
-    const bool is_of_interest = varies(kernel.verdict) || kernel.verdict == SurveyVerdict::kNotSurveyed;
+    const bool is_of_interest =
+        varies(kernel.verdict) || varies_beside(kernel) || kernel.verdict == SurveyVerdict::kNotSurveyed;
     if (all || is_of_interest) add_story(lines, kernel, columns);
   }
   if (const int64_t kept = sum_of(kernels, "kept"); kept > 0) {

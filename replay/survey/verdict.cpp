@@ -94,8 +94,19 @@ Judgement of_steady(const Surveyed& kernel) {
           "between blocks"};
 }
 
+// Of one that varied, but only while the recorder's kernel had a part of the device.
+Judgement of_varying_beside(const Surveyed& kernel) {
+  const int64_t beside = kernel.fact("extra_beside");
+  return {SurveyVerdict::kMayVary,
+          fmt::format("With the device for itself it gave equal results in {}; while other work occupied a part of the "
+                      "device {} of {} differed. {}",
+                      counted(kernel.fact("extra_launches") - beside, "extra launch"),
+                      kernel.fact("beside_that_differ"), beside, of_varying(kernel).why)};
+}
+
 Judgement judgement_of(const Surveyed& kernel) {
   if (kernel.fact("varied") > 0) return of_varying(kernel);
+  if (kernel.fact("varied_beside") > 0) return of_varying_beside(kernel);
   if (kernel.fact("unwritten_launches") > 0) return of_reading_unwritten(kernel);
   if (kernel.fact("surveyed") > 0) return of_steady(kernel);
   std::string why;
@@ -106,7 +117,10 @@ Judgement judgement_of(const Surveyed& kernel) {
 }  // namespace
 
 std::string counted(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, noun,
+                     count == 1                                    ? ""
+                     : noun.ends_with("ch") || noun.ends_with("s") ? "es"
+                                                                   : "s");
 }
 
 const char* name_of(SurveyVerdict verdict) {

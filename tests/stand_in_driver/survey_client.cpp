@@ -2,11 +2,13 @@
 // happen twice, and prints the numbers that they leave, a line for each kernel. With words it launches only kernels
 // whose name holds one of them.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "tests/stand_in_driver/client.h"
@@ -111,6 +113,11 @@ class Program {
       launch("survey_number", 3, kPlain, count);
       std::printf("number %d\n", client_.download<int>(result, 1)[0]);
     }
+    if (!words_.empty() && words_[0] == "crowded") {
+      add("survey_crowded_sum", kCompareAndSwap, values, kCount);
+      add("survey_crowded_torn", kPlain, values, kCount);
+      add("survey_crowded_rare", kCompareAndSwap, values, kCount);
+    }
     std::printf("twice %g %g\n", value(values, 0), value(values, kCount - 1));
     const auto followed = client_.download<int>(numbers, 2);
     std::printf("follow_table %d %d\n", followed[0], followed[1]);
@@ -163,7 +170,12 @@ class Program {
     const bool is_named = std::ranges::any_of(words_, [&](auto word) { return kernel.find(word) != kernel.npos; });
     if (!words_.empty() && !is_named) return;
     const CUfunction function = client_.load_image(kernel, image_of(kernel, code, has_variable), "data", false);
-    for (int i = 0; i < times; ++i) client_.launch({}, function, {4}, {32}, nullptr, arguments);
+    const bool is_slow = !words_.empty() && words_[0] == "slow";
+    for (int i = 0; i < times; ++i) {
+      // Longer than the recorder waits before it tells again what it knows.
+      if (is_slow && i + 1 == times) std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      client_.launch({}, function, {4}, {32}, nullptr, arguments);
+    }
     client_.wait_for_all();
   }
 

@@ -79,6 +79,24 @@ CUresult sum_torn_later(const std::byte* bytes) {
   return ++launches <= kTimes ? sum<Adding::kFixed>(bytes) : sum<Adding::kDrawn>(bytes);
 }
 
+// The recorder's kernel that occupies a part of the device was launched, and none that it may disturb was since.
+std::atomic<bool> crowded{false};
+
+CUresult spin(const std::byte*) {
+  crowded = true;
+  return CUDA_SUCCESS;
+}
+
+// 1 is missing beside other work; and, each so many launches, without.
+template <int often>
+CUresult sum_crowded(const std::byte* bytes) {
+  static std::atomic<int> launches{0};
+  const bool is_crowded = crowded.exchange(false), is_rare = ++launches % often == 0;
+  const CUresult result = sum<Adding::kFixed>(bytes);
+  if (result == CUDA_SUCCESS && (is_crowded || is_rare)) *Arguments(bytes).next<float*>() -= 1;
+  return result;
+}
+
 constexpr const char* kScatteredSums[] = {"survey_scattered_sums", "survey_wrong_sums",    "survey_vector_sums",
                                           "survey_used_sums",      "survey_numbered_sums", "survey_ticket_sums"};
 const std::vector<Parameter> kLayoutOfSums{{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 4}};
@@ -163,8 +181,6 @@ CUresult read_host(const std::byte* bytes) {
   *to = *from;
   return CUDA_SUCCESS;
 }
-
-CUresult spin(const std::byte*) { return CUDA_SUCCESS; }
 
 // The recorder's copies, and its search for pointers, by its description.
 CUresult save(const std::byte* bytes) {
@@ -301,6 +317,9 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_torn_sum", kLayoutOfSum, sum<Adding::kDrawn>},
       {"survey_torn_later", kLayoutOfSum, sum_torn_later},
       {"survey_torn_atomics", kLayoutOfSum, sum<Adding::kDrawn>},
+      {"survey_crowded_sum", kLayoutOfSum, sum_crowded<1000>},
+      {"survey_crowded_torn", kLayoutOfSum, sum_crowded<1000>},
+      {"survey_crowded_rare", kLayoutOfSum, sum_crowded<17>},
       {kScatteredSums[0], kLayoutOfSums, scattered_sums<Adding::kDrawn>},
       {kScatteredSums[1], kLayoutOfSums, scattered_sums<Adding::kWrong>},
       {kScatteredSums[2], kLayoutOfSums, scattered_sums<Adding::kDrawn>},

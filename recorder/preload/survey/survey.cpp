@@ -31,6 +31,8 @@ namespace {
 
 // So many launches of a kernel are watched until they end; with later ones the device goes on alone where it can.
 constexpr int64_t kWatched = 2;
+// So many launches of a kernel that differed only beside a neighbour are run again without one, often.
+constexpr int64_t kTriedAlone = 4;
 
 double now_in_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -235,23 +237,40 @@ Unsurveyed Survey::may_repeat(const Launched& launched, Ticket& ticket) {
   return *shares ? kernel.never = Unsurveyed::kShared : Unsurveyed::kNone;
 }
 
-// Whether the launch varied. Nothing if the driver or the device failed.
-std::optional<bool> Survey::count_result(SurveyedKernel& kernel, int64_t number) {
+// Whether an extra launch differed. Nothing if the driver or the device failed.
+std::optional<bool> Survey::count_extra(SurveyedKernel& kernel, const ExtraLaunches& extra) {
   const auto differing = Trial::end();
   if (!differing) return std::nullopt;
   int64_t differ = 0;
   for (size_t i = 0; i < differing->size(); ++i) {
-    const bool is_beside = trial_extra().is_beside(static_cast<int>(i)), differs = (*differing)[i] > 0;
+    const bool is_beside = extra.is_beside(static_cast<int>(i)), differs = (*differing)[i] > 0;
     differ += differs;
     kernel.extra_beside += is_beside;
     kernel.beside_that_differ += is_beside && differs;
   }
-  ++kernel.surveyed;
   kernel.extra += std::ssize(*differing);
   kernel.extra_that_differ += differ;
   kernel.most_words = std::max(kernel.most_words, std::ranges::max(*differing));
-  if (differ > 0 && kernel.varied++ == 0) kernel.first_varied = number;
   return differ > 0;
+}
+
+// Whether the launch varied. Nothing if the driver or the device failed.
+std::optional<bool> Survey::count_result(SurveyedKernel& kernel, int64_t number) {
+  const auto varies = count_extra(kernel, trial_extra());
+  if (!varies) return std::nullopt;
+  ++kernel.surveyed;
+  if (*varies && kernel.varied++ == 0) kernel.first_varied = number;
+  kernel.is_told = false;
+  return varies;
+}
+
+// Of a launch that varied: two runs of the program have the device for themselves, and its results need not differ
+// there. False if the driver or the device failed.
+bool Survey::try_alone(const Launched& launched, Ticket& ticket) {
+  SurveyedKernel& kernel = *ticket.kernel;
+  if (kernel.differs_alone() || kernel.tried_alone == kTriedAlone) return true;
+  ++kernel.tried_alone;
+  return ticket.trial.begin_alone(launched, Trial::kMostAlone) && count_extra(kernel, {Trial::kMostAlone, false});
 }
 
 void Survey::finish_under_way() {
@@ -285,6 +304,7 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   const auto varies = count_result(kernel, launches_);
   if (!varies) return kernel.never = Unsurveyed::kRefused;
   if (!*varies) return Unsurveyed::kNone;
+  if (!try_alone(launched, ticket)) return kernel.never = Unsurveyed::kRefused;
   if (kernel.caller.is_empty()) {
     kernel.caller = caller_of_launch();
     kernel.additions = places_of_additions(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
@@ -439,8 +459,8 @@ std::string Survey::lines() {
   const auto lock = no_trial();
   std::string lines;
   for (const auto& [name, kernel] : kernels_) {
-    for (const int64_t count : {kernel->varied, kernel->surveyed, kernel->launches})
-      lines += std::to_string(count) + " ";
+    const int64_t varied = kernel->varies_only_beside() ? 0 : kernel->varied;
+    for (const int64_t count : {varied, kernel->surveyed, kernel->launches}) lines += std::to_string(count) + " ";
     lines += text::demangled(kernel->layout.kernel) + "\n";
   }
   return lines;

@@ -103,7 +103,9 @@ class Survey {
                              const std::function<Unsurveyed(const DeviceRange& all)>& copy);
   static std::optional<bool> add_found(Reach& reach, cuda::Stream stream);
   Unsurveyed may_repeat(const Launched& launched, Ticket& ticket);
+  static std::optional<bool> count_extra(SurveyedKernel& kernel, const ExtraLaunches& extra);
   static std::optional<bool> count_result(SurveyedKernel& kernel, int64_t number);
+  static bool try_alone(const Launched& launched, Ticket& ticket);
   Unsurveyed run(const Launched& launched, Ticket& ticket);
   std::unique_lock<std::timed_mutex> locked() noexcept;
   void finish_under_way();

@@ -111,6 +111,10 @@ bool SurveyedKernel::cannot_vary() const {
   return is_zero("float_atomics") && is_zero("may_communicate");
 }
 
+bool SurveyedKernel::varies_only_beside() const {
+  return varied > 0 && !differs_alone() && !cannot_vary() && twin_equal == twin_trials;
+}
+
 spool::Surveyed SurveyedKernel::message() const {
   spool::Surveyed message{number, {{"kernel", layout.kernel}}, facts.integers, {}};
   if (image != nullptr) message.texts["kernel_digest"] = image->digest;
@@ -123,7 +127,8 @@ spool::Surveyed SurveyedKernel::message() const {
   const std::pair<const char*, int64_t> integers[] = {
       {"launches", launches},
       {"surveyed", surveyed},
-      {"varied", varied},
+      {"varied", varies_only_beside() ? 0 : varied},
+      {"varied_beside", varies_only_beside() ? varied : 0},
       {"first_varied", first_varied},
       {"kept", kept},
       {"extra_launches", extra},

@@ -57,6 +57,7 @@ struct SurveyedKernel {
   Caller caller;     // of the first launch that varied
   // Launches of the survey's: all, and those beside a neighbour; and those whose results differed.
   int64_t extra = 0, extra_that_differ = 0, extra_beside = 0, beside_that_differ = 0;
+  int64_t tried_alone = 0;  // launches that differed only beside a neighbour, and were then run again without, often
   uint64_t most_words = 0, most_bytes = 0;  // 32-bit words that differed; memory that a launch reaches
   // Launches that ran again on poisoned memory: those whose results were compared, those that depend on it, and those
   // for which there was no room. The first that does, among all of the program's; its words, and the memory that nobody
@@ -71,6 +72,9 @@ struct SurveyedKernel {
 
   // Whether its code has neither floating-point atomics nor communication between blocks.
   bool cannot_vary() const;
+  bool differs_alone() const { return extra_that_differ > beside_that_differ; }
+  // Whether it varied, but only beside a neighbour, and not by a race.
+  bool varies_only_beside() const;
   std::string digest() const { return image != nullptr ? image->digest : ""; }
   spool::Surveyed message() const;
 };

@@ -62,7 +62,7 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
     pieces_.push_back({address, take(bytes), take(bytes), take(flags), bytes});
   }
   shared_ = WatchedMemory(reach.shared, take);
-  const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(extra.count + 2));
+  const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(std::max(extra.count, kMostAlone) + 2));
   const cuda::DevicePointer begin = space.reserve(end);
   for (SettledPiece& piece : pieces_) {
     for (uint64_t* place : {&piece.before, &piece.after, &piece.flags}) *place += begin;
@@ -95,8 +95,8 @@ bool Trial::settle(Settling settling, int count) const {
 
 // The neighbour is there as long as the launch, and no longer: other launches have the device for themselves. Before
 // the first launch nothing is on the stream that it could disturb.
-bool Trial::launch_extra(const Launched& launched, int number) const {
-  if (!extra_.is_beside(number)) return launch_again(launched) == cuda::kSuccess;
+bool Trial::launch_extra(const Launched& launched, int number, const ExtraLaunches& extra) const {
+  if (!extra.is_beside(number)) return launch_again(launched) == cuda::kSuccess;
   if (number > 0 && cuda::driver().synchronize(stream_) != cuda::kSuccess) return false;
   Neighbour::instance().begin();
   const cuda::Result result = launch_again(launched);
@@ -104,16 +104,24 @@ bool Trial::launch_extra(const Launched& launched, int number) const {
   return result == cuda::kSuccess;
 }
 
-bool Trial::begin(const Launched& launched) {
-  if (!settle(Settling::kKeep, 0)) return false;
-  for (int number = 0; number < extra_.count; ++number) {
-    const bool is_last = number + 1 == extra_.count;
-    if (!launch_extra(launched, number) ||
+bool Trial::begin(const Launched& launched) { return settle(Settling::kKeep, 0) && enqueue(launched, extra_); }
+
+bool Trial::begin_alone(const Launched& launched, int count) {
+  const bool beside_neighbour = false;
+  return put_back_before() &&
+         cuda::driver().set_bytes(counts_ + sizeof(uint64_t), 0, sizeof(uint64_t), stream_) == cuda::kSuccess &&
+         enqueue(launched, {std::min(count, kMostAlone), beside_neighbour});
+}
+
+bool Trial::enqueue(const Launched& launched, const ExtraLaunches& extra) const {
+  for (int number = 0; number < extra.count; ++number) {
+    const bool is_last = number + 1 == extra.count;
+    if (!launch_extra(launched, number, extra) ||
         !settle(is_last ? Settling::kCompareAndEnd : Settling::kCompare, number + 1)) {
       return put_back_result() && false;
     }
   }
-  return Settler::instance().bring(counts_ + sizeof(uint64_t), static_cast<size_t>(extra_.count), stream_);
+  return Settler::instance().bring(counts_ + sizeof(uint64_t), static_cast<size_t>(extra.count), stream_);
 }
 
 std::vector<DeviceRange> Trial::ranges() const {
@@ -125,7 +133,7 @@ std::vector<DeviceRange> Trial::ranges() const {
 bool Trial::launch_other(const Launched& launched, cuda::Function function, int number) const {
   Launched other = launched;
   other.function = function;
-  return launch_extra(other, number);
+  return launch_extra(other, number, extra_);
 }
 
 std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function function, int times) {

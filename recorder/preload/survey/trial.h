@@ -31,6 +31,8 @@ struct ExtraLaunches {
 
 class Trial {
  public:
+  static constexpr int kMostAlone = 20;  // more launches, none of them beside a neighbour
+
   // Takes room for two copies of what the launch reaches. False if there is none.
   bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra);
   // Begins to copy it, and to look for words in it that are addresses in `pointed_to`, but in nothing that is copied.
@@ -46,6 +48,8 @@ class Trial {
 
   // Enqueues the extra launches and all that they need. False if the driver refuses.
   bool begin(const Launched& launched);
+  // The same of so many more, none of them beside a neighbour; after end().
+  bool begin_alone(const Launched& launched, int count);
   // Waits for them. For each extra launch: the 32-bit words that differ from the program's own. Nothing if the device
   // failed. No other trial may begin before.
   static std::optional<std::vector<uint64_t>> end() { return Settler::instance().brought(); }
@@ -65,7 +69,8 @@ class Trial {
  private:
   std::vector<SavedPiece> copies(bool back) const;
   bool settle(Settling settling, int count) const;
-  bool launch_extra(const Launched& launched, int number) const;
+  bool launch_extra(const Launched& launched, int number, const ExtraLaunches& extra) const;
+  bool enqueue(const Launched& launched, const ExtraLaunches& extra) const;
 
   cuda::Stream stream_ = nullptr;
   ExtraLaunches extra_;

@@ -27,7 +27,8 @@ bool does_vary(const Json& kernel) { return count_of(kernel, "varied") > 0; }
 
 bool reads_unwritten(const Json& kernel) { return text_of(kernel, "verdict") == "reads_unwritten"; }
 
-bool may_differ(const Json& kernel) { return does_vary(kernel) || reads_unwritten(kernel); }
+bool varies_beside(const Json& kernel) { return count_of(kernel, "varied_beside") > 0; }
+bool may_differ(const Json& kernel) { return does_vary(kernel) || reads_unwritten(kernel) || varies_beside(kernel); }
 
 // The style of a verdict's chip.
 const char* verdict_style(std::string_view verdict) {
@@ -47,9 +48,11 @@ const char* style_of_page(const Json& kernels) {
 std::string headline_of(const Json& survey) {
   const Json& kernels = survey.at("kernels");
   const auto unwritten = std::ranges::count_if(kernels, reads_unwritten);
+  const auto beside = std::ranges::count_if(kernels, varies_beside);
   return fmt::format("{} of {} kernels vary, in {} of {} launches", std::ranges::count_if(kernels, does_vary),
                      kernels.size(), thousands(count_of(survey, "varied")), thousands(count_of(survey, "surveyed"))) +
-         (unwritten > 0 ? fmt::format("; {} depend on memory that nobody wrote", unwritten) : "");
+         (unwritten > 0 ? fmt::format("; {} depend on memory that nobody wrote", unwritten) : "") +
+         (beside > 0 ? fmt::format("; {} only beside other work", beside) : "");
 }
 
 void add_head(Html& html, const Json& survey) {
@@ -164,8 +167,8 @@ void tell_of_varying(const Json& kernel, Tell&& tell) {
 
 // A kernel whose results may differ: who launched it, why, on what evidence, and what to type.
 void add_varying(Html& html, const Json& kernel) {
-  const int64_t launches =
-      reads_unwritten(kernel) ? count_of(kernel.at("poison"), "depend") : count_of(kernel, "varied");
+  const int64_t launches = reads_unwritten(kernel) ? count_of(kernel.at("poison"), "depend")
+                                                   : count_of(kernel, "varied") + count_of(kernel, "varied_beside");
   const std::string verdict = text_of(kernel, "verdict");
   const auto card = html.in("article", {{"class", fmt::format("group {}", verdict_style(verdict))}});
   {
@@ -184,7 +187,7 @@ void add_varying(Html& html, const Json& kernel) {
     };
     tell("why", text_of(kernel, "why"));
     tell("launched by", callers_of(kernel));
-    if (does_vary(kernel)) {
+    if (does_vary(kernel) || varies_beside(kernel)) {
       tell_of_varying(kernel, tell);
     } else {
       tell("what to do", "write this memory first, as torch.zeros does and torch.empty does not");
