@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "recorder/capture/call_attributes.h"
-#include "recorder/capture/free_memory.h"
+#include "recorder/machine/free_memory.h"
 
 namespace msda::capture {
 
@@ -287,7 +287,7 @@ void Reader::Impl::check_memory(const std::string& name, hid_t dataset, hid_t ty
   constexpr int64_t kMiB = 1 << 20, kAlwaysThere = 64 * kMiB;
   const int64_t takes = kept_bytes + hdf5::memory_to_read(dataset, type, shape);
   if (takes <= kAlwaysThere) return;
-  const auto free = free_memory();
+  const auto free = machine::free_memory();
   if (!free || takes <= *free) return;
   fail(fmt::format(
       "{} has shape {}, stored in {} bytes: reading it takes {} MiB of memory, of which this machine has {} "

@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app.add_option("--survey-memory", options.survey_memory,
-                 "Of the device's free memory, at most, for copies of what a launch reaches")
+                 "Of the free memory, at most, for copies of what a launch reaches: on the device, or else on the host")
       ->check(CLI::Range(1, 100))
       ->type_name("PERCENT")
       ->capture_default_str();

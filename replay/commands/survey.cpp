@@ -96,7 +96,7 @@ void add_survey_command(CLI::App& app, int& status) {
   command->add_option("--kernel", options->kernel, "Survey only kernels whose name this regular expression matches")
       ->type_name("REGEX");
   add_count(*command, "--runs", options->runs, "Extra launches of each launch; default 2");
-  add_count(*command, "--memory", options->memory, "Percent of the device's free memory for copies; default 50");
+  add_count(*command, "--memory", options->memory, "Percent of the free memory for copies; default 50");
   add_count(*command, "--from", options->from, "The first launch to survey, among all of the program's");
   add_count(*command, "--to", options->to, "The last one");
   add_count(*command, "--seconds", options->seconds, "For how long, from the program's first launch on");

@@ -7,10 +7,10 @@
 #include <random>
 
 #include "recorder/capture/digest.h"
-#include "recorder/capture/free_memory.h"
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/capture/reader.h"
 #include "recorder/capture/writer.h"
+#include "recorder/machine/free_memory.h"
 #include "tests/capture/capture_file.h"
 
 namespace msda::tests {
@@ -50,7 +50,7 @@ TEST_F(CaptureFile, TruncatedAnywhere) {
 TEST_F(CaptureFile, MoreThanTheMemoryThatIsFree) {
   write_small();
   constexpr hsize_t kChunk = 16 << 20;  // numbers of 4 bytes
-  const auto free = static_cast<hsize_t>(capture::free_memory().value_or(0));
+  const auto free = static_cast<hsize_t>(machine::free_memory().value_or(0));
   ASSERT_GT(free, 0U);
   const hsize_t count = free / 4 * 5 / (4 * kChunk) + 1;
   constexpr char kName[] = "invocations/000000/outputs/grad_value";

@@ -1,4 +1,4 @@
-#include "recorder/capture/free_memory.h"
+#include "recorder/machine/free_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/support/in_a_folder.h"
 
-namespace msda::capture {
+namespace msda::machine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,4 +82,4 @@ TEST_F(FreeMemory, TakesNothingFromFilesThatMakeNoSense) {
 TEST_F(FreeMemory, IsKnownHere) { EXPECT_GT(free_memory().value_or(0), 0); }
 
 }  // namespace
-}  // namespace msda::capture
+}  // namespace msda::machine

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     PRELOAD + "launch": {PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
                          "recorder/device", "kernels"},
     PRELOAD + "survey": {PRELOAD + "survey", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
-                         "recorder/device", "recorder/text"},
+                         "recorder/device", "recorder/machine", "recorder/text"},
     PRELOAD + "hooks": {PRELOAD + "hooks", "recorder/device", PRELOAD + "survey", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session",
                         "kernels"},
     "recorder/writer": {"recorder/writer", "recorder/capture", "recorder/spool", "recorder/device", "recorder/adapters",

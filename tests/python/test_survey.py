@@ -147,9 +147,20 @@ def test_some_launches(tmp_path):
 
 
 def test_what_has_no_room_is_not_run_again(tmp_path):
-    """The allowed share of the memory is smaller than two copies."""
-    kernels = surveyed(tmp_path / "a.h5", "twice", options=["--survey-memory", 1], MSDA_STAND_IN_MEMORY=64_000_000)
+    """The allowed share of the device's memory is smaller than two copies, and the driver has no such memory of the host."""
+    kernels = surveyed(tmp_path / "a.h5", "twice", options=["--survey-memory", 1], MSDA_STAND_IN_MEMORY=64_000_000, MSDA_STAND_IN_HOST_MEMORY=1_000_000)
     assert kernels["survey_twice"]["not_surveyed"] == {"over_limit": 3}
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_copies_on_the_host(tmp_path, asynchronous):
+    """Where the device has no room: verdicts are as with copies on the device, but of eight launches of each kernel, no more."""
+    little = {"options": ["--survey-memory", 1], "MSDA_STAND_IN_MEMORY": 64_000_000, "MSDA_STAND_IN_ASYNC": asynchronous}
+    kernels = surveyed(tmp_path / "a.h5", "often", "drawn", "locked", "torn_sum", "follow_table", **little)
+    assert {name: kernel["verdict"] for name, kernel in kernels.items()} == {name: VERDICTS[name][0] for name in kernels} and len(kernels) == 4
+    for name, kernel in kernels.items():
+        few = name == "survey_follow_table"  # it reaches two small allocations, of which copies fit on the device
+        assert (kernel["surveyed"], kernel["not_surveyed"]) == ((20, {}) if few else (8, {"over_limit": 12})), name
 
 
 def test_the_program_has_the_result_of_its_own_launch(tmp_path):

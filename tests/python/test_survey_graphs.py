@@ -158,7 +158,7 @@ def test_a_graph_of_which_nothing_is_known(tmp_path):
 
 
 def test_no_room_for_copies(tmp_path):
-    kernels, number = surveyed(tmp_path / "a.h5", "captured", options=["--survey-memory", 1], MSDA_STAND_IN_MEMORY=64_000_000)
+    kernels, number = surveyed(tmp_path / "a.h5", "captured", options=["--survey-memory", 1], MSDA_STAND_IN_MEMORY=64_000_000, MSDA_STAND_IN_HOST_MEMORY=1_000_000)
     check_none(kernels, "over_limit")
     assert number == TIMES
 

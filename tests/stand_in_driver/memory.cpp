@@ -30,9 +30,9 @@ Memory& memory() {
   return *instance;
 }
 
-// More than this in one piece is "out of memory".
-size_t most() {
-  const char* const wanted = getenv("MSDA_STAND_IN_MEMORY");
+// More than this in one piece is "out of memory": of the device, and of the host.
+size_t most(bool host) {
+  const char* const wanted = getenv(host ? "MSDA_STAND_IN_HOST_MEMORY" : "MSDA_STAND_IN_MEMORY");
   return wanted ? strtoull(wanted, nullptr, 10) : size_t{1} << 34;
 }
 
@@ -51,7 +51,7 @@ std::map<CUdeviceptr, Allocation>::iterator find(CUdeviceptr pointer) {
 
 void* allocate(size_t bytes, bool host) {
   void* pointer = nullptr;
-  if (bytes > most() || posix_memalign(&pointer, kAlignment, bytes)) return nullptr;
+  if (bytes > most(host) || posix_memalign(&pointer, kAlignment, bytes)) return nullptr;
   std::memset(pointer, kGarbage, bytes);
   const std::lock_guard lock(memory().mutex);
   memory().allocations[address_of(pointer)] = {bytes, host};
@@ -128,7 +128,7 @@ extern "C" {
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (const CUresult error = enter()) return error;
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
-  *free = *total = most();
+  *free = *total = most(false);
   return CUDA_SUCCESS;
 }
 

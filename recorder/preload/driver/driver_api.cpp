@@ -30,6 +30,8 @@ Driver find() {
   get(driver.is_capturing, "cuStreamIsCapturing");
   get(driver.host_register, "cuMemHostRegister_v2");
   get(driver.host_unregister, "cuMemHostUnregister");
+  get(driver.host_allocate, "cuMemHostAlloc");
+  get(driver.host_free, "cuMemFreeHost");
   get(driver.allocate, "cuMemAlloc_v2");
   get(driver.set_bytes, "cuMemsetD8Async");
   get(driver.create_stream, "cuStreamCreate");

@@ -69,6 +69,8 @@ struct Driver {
   Result (*is_capturing)(Stream, int*) = nullptr;                               // cuStreamIsCapturing
   Result (*host_register)(void*, size_t, unsigned) = nullptr;                   // cuMemHostRegister_v2
   Result (*host_unregister)(void*) = nullptr;                                   // cuMemHostUnregister
+  Result (*host_allocate)(void**, size_t, unsigned) = nullptr;                  // cuMemHostAlloc
+  Result (*host_free)(void*) = nullptr;                                         // cuMemFreeHost
   Result (*allocate)(DevicePointer*, size_t) = nullptr;                         // cuMemAlloc_v2
   Result (*set_bytes)(DevicePointer, unsigned char, size_t, Stream) = nullptr;  // cuMemsetD8Async
   Result (*create_stream)(Stream*, unsigned) = nullptr;                         // cuStreamCreate

@@ -18,28 +18,48 @@ OwnMemory& own_memory() {
   return memory.get();
 }
 
+void note_own(DevicePointer address) {
+  const std::lock_guard lock(own_memory().mutex);
+  own_memory().addresses.insert(address);
+}
+
+void forget_own(DevicePointer address) {
+  const std::lock_guard lock(own_memory().mutex);
+  own_memory().addresses.erase(address);
+}
+
 }  // namespace
 
 Result allocate_own(DevicePointer& address, uint64_t bytes) {
   const Result result = driver().allocate(&address, bytes);
-  if (result != kSuccess) return result;
-  const std::lock_guard lock(own_memory().mutex);
-  own_memory().addresses.insert(address);
+  if (result == kSuccess) note_own(address);
   return result;
 }
 
 Result free_own(DevicePointer address) {
-  {
-    const std::lock_guard lock(own_memory().mutex);
-    own_memory().addresses.erase(address);
-  }
+  forget_own(address);
   return driver().free(address);
 }
 
-void note_own(const void* memory) {
-  const std::lock_guard lock(own_memory().mutex);
-  own_memory().addresses.insert(reinterpret_cast<uintptr_t>(memory));
+// Its address is the devices', too, as all addresses are of one space.
+Result allocate_own_on_host(DevicePointer& address, uint64_t bytes) {
+  constexpr unsigned kPortable = 1, kMapped = 2;  // CU_MEMHOSTALLOC_*
+  constexpr Result kNotSupported = 801;           // CUDA_ERROR_NOT_SUPPORTED
+  if (driver().host_allocate == nullptr || driver().host_free == nullptr) return kNotSupported;
+  void* memory = nullptr;
+  const Result result = driver().host_allocate(&memory, bytes, kPortable | kMapped);
+  if (result != kSuccess) return result;
+  address = reinterpret_cast<uintptr_t>(memory);
+  note_own(address);
+  return result;
 }
+
+Result free_own_on_host(DevicePointer address) {
+  forget_own(address);
+  return driver().host_free(reinterpret_cast<void*>(address));
+}
+
+void note_own(const void* memory) { note_own(reinterpret_cast<uintptr_t>(memory)); }
 
 void forget_own() {
   const std::lock_guard lock(own_memory().mutex);

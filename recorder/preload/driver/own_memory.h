@@ -11,6 +11,9 @@ namespace msda::record::cuda {
 // As cuMemAlloc and cuMemFree. Thread-safe.
 Result allocate_own(DevicePointer& address, uint64_t bytes);
 Result free_own(DevicePointer address);
+// The same of memory of the host that devices reach, as cuMemHostAlloc and cuMemFreeHost.
+Result allocate_own_on_host(DevicePointer& address, uint64_t bytes);
+Result free_own_on_host(DevicePointer address);
 // Memory of the host that the recorder has registered with the driver.
 void note_own(const void* memory);
 // A context ends, and its memory with it; whatever is left of other contexts' memory is not known any more.

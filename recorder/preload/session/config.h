@@ -32,7 +32,7 @@ struct Config {
   // on, 0 for no end; those whose label has this text.
   uint64_t survey_from = 0, survey_to = 0, survey_seconds = 0;
   std::string survey_label;
-  double survey_share = 0;  // of the device's free memory, for copies
+  double survey_share = 0;  // of the free memory, of the device's and of the host's, for copies
   std::string writer;       // the program msda-record
   std::string session;      // the folder in which msda-record waits for writers; empty without msda-record
 };

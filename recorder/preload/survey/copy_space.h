@@ -1,5 +1,5 @@
-// Device memory for the copies that a survey makes of what a launch reaches: in each context as much as the largest
-// needs, and no more than a share of what is free. Not thread-safe: the survey guards it.
+// Memory for the copies that a survey makes of what a launch reaches: in each context as much as the largest needs, and
+// no more than a share of what is free. Not thread-safe: the survey guards it.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,10 @@ class CopySpace {
  public:
   explicit CopySpace(double share) : share_(share) {}
 
-  // Memory of so many bytes, in the calling thread's context; 0 if that is more than the share, or there is none.
-  cuda::DevicePointer reserve(uint64_t bytes);
+  // Memory of so many bytes, in the calling thread's context: on the device, or, if there is no room, on the host,
+  // where the device reaches it far more slowly; of the latter `left` says how often, and becomes one less. 0 if that
+  // is more than the share, or there is none.
+  cuda::DevicePointer reserve(uint64_t bytes, int64_t& left);
   // The program needs the memory more. False if there is none.
   bool give_back();
   // A context ends, and with it the memory.
@@ -31,9 +33,14 @@ class CopySpace {
     cuda::DevicePointer address = 0;
     uint64_t bytes = 0;
   };
+  struct Places {
+    Memory device, host;
+  };
+  cuda::DevicePointer reserve_on_device(Memory& ours, uint64_t bytes) const;
+  cuda::DevicePointer reserve_on_host(Memory& ours, uint64_t bytes) const;
 
   double share_;  // of the memory that is free or ours, at most
-  std::map<cuda::Context, Memory> memory_;
+  std::map<cuda::Context, Places> memory_;
 };
 
 }  // namespace msda::record

@@ -69,7 +69,7 @@ bool reads_what_left(const std::vector<GraphStep>& steps, const Reach& reach) {
   });
 }
 
-bool GraphMemory::reserve(const Reach& reach, CopySpace& space, cuda::Stream stream) {
+bool GraphMemory::reserve(const Reach& reach, CopySpace& space, int64_t& left_on_host, cuda::Stream stream) {
   stream_ = stream;
   ranges_.assign(reach.ranges().begin(), reach.ranges().end());
   before_ = result_ = ranges_;
@@ -79,7 +79,7 @@ bool GraphMemory::reserve(const Reach& reach, CopySpace& space, cuda::Stream str
     for (DeviceRange& range : *ranges) range.address = take(range.bytes);
   }
   shared_ = WatchedMemory(reach.shared, take);
-  const cuda::DevicePointer begin = space.reserve(std::max<uint64_t>(end, 1));
+  const cuda::DevicePointer begin = space.reserve(std::max<uint64_t>(end, 1), left_on_host);
   for (Ranges* const ranges : {&before_, &result_}) {
     for (DeviceRange& range : *ranges) range.address += begin;
   }

@@ -23,7 +23,7 @@ bool reads_what_left(const std::vector<GraphStep>& steps, const Reach& reach);
 class GraphMemory {
  public:
   // False if there is no room.
-  bool reserve(const Reach& reach, CopySpace& space, cuda::Stream stream);
+  bool reserve(const Reach& reach, CopySpace& space, int64_t& left_on_host, cuda::Stream stream);
 
   // All of them are done in the order of the stream; false if the driver refuses. The first two look for words in
   // what they copy that are addresses in `all`, but in nothing that they copy (Saver).

@@ -101,7 +101,9 @@ Unsurveyed Survey::prepare_graph(GraphTicket& ticket) {
     return Unsurveyed::kBusy;
   }
   const Unsurveyed why = save_and_follow(ticket.reach, ticket.stream, [&](const DeviceRange& all) {
-    if (!ticket.memory.reserve(ticket.reach, graph_space_, ticket.stream)) return Unsurveyed::kOverLimit;
+    if (!ticket.memory.reserve(ticket.reach, graph_space_, ticket.graph->left_on_host, ticket.stream)) {
+      return Unsurveyed::kOverLimit;
+    }
     return ticket.memory.keep_before(all) ? Unsurveyed::kNone : Unsurveyed::kRefused;
   });
   if (why != Unsurveyed::kNone) return why;

@@ -14,6 +14,7 @@ struct KnownGraph {
   GraphSteps steps;
   // Why its launches do not run again, none of them.
   Unsurveyed never = Unsurveyed::kNone;
+  int64_t left_on_host = 2;  // launches that may be surveyed with copies on the host, which takes long
 };
 
 // Thread-safe; none of its functions throws. What it cannot tell of a graph makes it `never` to be surveyed.

@@ -35,7 +35,8 @@ bool PoisonTrial::reserve(CopySpace& space) {
     pieces_[piece.number].left = take(kBytesOfBits * piece.rows);
   }
   counts_ = take(2 * sizeof(uint64_t) * pieces_.size());
-  const cuda::DevicePointer begin = space.reserve(end);
+  int64_t on_host = 1;  // they are few
+  const cuda::DevicePointer begin = space.reserve(end, on_host);
   for (const Piece& piece : poisoned_) {
     for (uint64_t* place : {&pieces_[piece.number].bits, &pieces_[piece.number].left}) *place += begin;
   }

@@ -117,7 +117,9 @@ std::optional<bool> Survey::add_found(Reach& reach, cuda::Stream stream) {
 // like a pointer; that costs a copy, no more.
 Unsurveyed Survey::save(const Launched& launched, Ticket& ticket) {
   const auto copy = [&](const DeviceRange& all) {
-    if (!ticket.trial.reserve(launched, ticket.reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
+    auto& left_on_host = ticket.kernel->left_on_host;
+    if (!ticket.trial.reserve(launched, ticket.reach, space_, left_on_host, trial_extra()))
+      return Unsurveyed::kOverLimit;
     return ticket.trial.save(all) ? Unsurveyed::kNone : Unsurveyed::kRefused;
   };
   if (ticket.looks_later) return copy(memory_.hull());

@@ -66,6 +66,7 @@ struct SurveyedKernel {
     int64_t compared = 0, depend = 0, first = 0, no_room = 0;
     uint64_t most_words = 0, unwritten = 0, allocation_bytes = 0;
   } poison;
+  int64_t left_on_host = 8;  // launches that may be surveyed with copies on the host, which takes long
   double seconds = 0;
   std::map<Unsurveyed, int64_t> unsurveyed;
   bool is_told = false;  // to the writer, as it is now

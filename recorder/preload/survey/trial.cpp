@@ -51,7 +51,8 @@ bool wait_for(cuda::Stream stream, double seconds) {
   }
 }
 
-bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra) {
+bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& space, int64_t& left_on_host,
+                    const ExtraLaunches& extra) {
   stream_ = launched.stream;
   extra_ = extra;
   pieces_.clear();
@@ -63,7 +64,7 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
   }
   shared_ = WatchedMemory(reach.shared, take);
   const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(std::max(extra.count, kMostAlone) + 2));
-  const cuda::DevicePointer begin = space.reserve(end);
+  const cuda::DevicePointer begin = space.reserve(end, left_on_host);
   for (SettledPiece& piece : pieces_) {
     for (uint64_t* place : {&piece.before, &piece.after, &piece.flags}) *place += begin;
   }

@@ -34,7 +34,8 @@ class Trial {
   static constexpr int kMostAlone = 20;  // more launches, none of them beside a neighbour
 
   // Takes room for two copies of what the launch reaches. False if there is none.
-  bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra);
+  bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, int64_t& left_on_host,
+               const ExtraLaunches& extra);
   // Begins to copy it, and to look for words in it that are addresses in `pointed_to`, but in nothing that is copied.
   // False if the driver refuses.
   bool save(const DeviceRange& pointed_to) const;

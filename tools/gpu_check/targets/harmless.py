@@ -163,14 +163,16 @@ def autotuned(torch):
 
 
 def memory_full(torch):
-    """Uses nine tenths of the memory."""
+    """Uses nine tenths of the memory, of which a tensor is larger than what is left: copies of it do not fit on the device."""
     free, _ = torch.cuda.mem_get_info()
-    rows = int(free * 0.9) // (1 << 28)
+    large = torch.full((free // 8 // 4,), 0.5, device="cuda")
+    rows = int(free * 0.9 - large.nbytes) // (1 << 28)
     blocks = [torch.full((1 << 26,), float(i), device="cuda") for i in range(rows)]
     for i in range(3):
         for block in blocks[:: max(1, rows // 20)]:
             block.mul_(1.5).add_(i)
-    return [block[:1000] for block in blocks]
+        large.mul_(1.5)
+    return [block[:1000] for block in blocks] + [large[:1000], large[-1000:]]
 
 
 def pinned(torch):

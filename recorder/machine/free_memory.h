@@ -1,22 +1,27 @@
-#include "recorder/capture/free_memory.h"
+// How much memory there is for what is read, or copied. A header alone, as control_groups.h is.
+#pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
+#include <string>
 
 #include "recorder/machine/control_groups.h"
 
-namespace msda::capture {
-namespace {
+namespace msda::machine {
+
+namespace detail {
 
 // Nothing if the file holds no number, as "max" is none, or one that makes no sense.
-std::optional<int64_t> number_in(const std::string& file) {
+inline std::optional<int64_t> number_in(const std::string& file) {
   int64_t number = 0;
   return std::ifstream(file) >> number && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
 // The number that a line "name number" of the file has, or 0.
-int64_t number_of(const std::string& wanted, const std::string& file) {
+inline int64_t number_of(const std::string& wanted, const std::string& file) {
   std::ifstream lines(file);
   int64_t number = 0;
   for (std::string name; lines >> name >> number;) {
@@ -25,7 +30,7 @@ int64_t number_of(const std::string& wanted, const std::string& file) {
   return 0;
 }
 
-std::optional<int64_t> left_in(const machine::MemoryGroup& group) {
+inline std::optional<int64_t> left_in(const MemoryGroup& group) {
   const bool first = group.is_version_1;
   const auto file = [&group](const char* name) { return group.folder + "/" + name; };
   const auto limit = number_in(file(first ? "memory.limit_in_bytes" : "memory.max"));
@@ -36,7 +41,7 @@ std::optional<int64_t> left_in(const machine::MemoryGroup& group) {
   return std::max<int64_t>(*limit - std::max<int64_t>(used - cached, 0), 0);
 }
 
-std::optional<int64_t> left_on_the_machine(const std::string& proc) {
+inline std::optional<int64_t> left_on_the_machine(const std::string& proc) {
   std::optional<int64_t> free;
   std::ifstream file(proc + "/meminfo");
   for (std::string name, line; file >> name && std::getline(file, line);) {  // "MemAvailable:   123 kB"
@@ -47,14 +52,17 @@ std::optional<int64_t> left_on_the_machine(const std::string& proc) {
   return free;
 }
 
-}  // namespace
+}  // namespace detail
 
-std::optional<int64_t> free_memory(const std::string& proc, const std::string& mount) {
-  std::optional<int64_t> free = left_on_the_machine(proc);
-  for (const machine::MemoryGroup& group : machine::memory_groups(proc + "/self/cgroup", mount)) {
-    if (const auto left = left_in(group)) free = std::min(free.value_or(*left), *left);
+// Bytes that the machine has free or can make so, or that a control group of this process, as a container, has left, if
+// that is less; nothing if the system tells neither. `proc` and `mount` are where it tells: parts of it may be missing.
+inline std::optional<int64_t> free_memory(const std::string& proc = "/proc",
+                                          const std::string& mount = "/sys/fs/cgroup") {
+  std::optional<int64_t> free = detail::left_on_the_machine(proc);
+  for (const MemoryGroup& group : memory_groups(proc + "/self/cgroup", mount)) {
+    if (const auto left = detail::left_in(group)) free = std::min(free.value_or(*left), *left);
   }
   return free;
 }
 
-}  // namespace msda::capture
+}  // namespace msda::machine
