@@ -124,6 +124,27 @@ def test_what_varies_beside_other_work_alone(tmp_path):
     assert (alone["varied"], alone["varied_beside"], alone["extra_launches"]) == (0, 0, 10)
 
 
+def test_how_often_other_work_is_beside(tmp_path):
+    """Of a kernel whose code cannot make it vary: its first eight launches, and then every fourth."""
+    kernels = surveyed(tmp_path / "a.h5", "often", "twice", "fixed")
+    assert {name: (kernel["surveyed"], kernel["extra_launches"], kernel["extra_beside"]) for name, kernel in kernels.items()} == {
+        "survey_twice": (20, 40, 8 + 3), "survey_fixed_sum": (20, 40, 20)}
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_what_varies_once_while_the_program_goes_on(tmp_path, asynchronous):
+    """Its order-free twin is tried, and it is kept, though the results are looked at when the launch has returned: only its caller is not known any more."""
+    capture = tmp_path / "a.h5"
+    kernel = surveyed(capture, "other_once", MSDA_STAND_IN_ASYNC=asynchronous)["survey_other_once"]
+    assert [kernel[what] for what in ("verdict", "surveyed", "varied", "first_varied", "kept", "node")] == ["order_only", 5, 1, 3, 1, ""]
+    assert (kernel["twin"]["trials"], kernel["twin"]["equal"], kernel["evidence"]["additions"]) == (1, 1, 1000)
+    with h5py.File(capture) as file:
+        (one,) = file["invocations"].values()
+        (was,), (result,) = (struct.unpack("<f", bytes(one[place][()])) for place in ("outputs_before/memory_0", "outputs/memory_0"))
+    each = sum(1 / (i + 1) for i in range(1000))
+    assert (was, result) == (pytest.approx(2 * each, rel=1e-5), pytest.approx(3 * each, rel=1e-5))
+
+
 def test_what_is_told_before_the_last_results_are_known(tmp_path):
     """The results of the third launch of a kernel that cannot vary are looked at after the writer heard of the launch, a second after the second one."""
     kernel = surveyed(tmp_path / "a.h5", "slow", "twice")["survey_twice"]

@@ -113,6 +113,7 @@ class Program {
       launch("survey_number", 3, kPlain, count);
       std::printf("number %d\n", client_.download<int>(result, 1)[0]);
     }
+    if (!words_.empty() && words_[0] == "other_once") add("survey_other_once", kFloatReduction, values, kCount);
     if (!words_.empty() && words_[0] == "crowded") {
       add("survey_crowded_sum", kCompareAndSwap, values, kCount);
       add("survey_crowded_torn", kPlain, values, kCount);

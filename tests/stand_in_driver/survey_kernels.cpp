@@ -21,7 +21,7 @@ CUresult twice(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
-constexpr char kDrawnSum[] = "survey_drawn_sum";
+constexpr char kDrawnSum[] = "survey_drawn_sum", kOtherOnce[] = "survey_other_once";
 const std::vector<Parameter> kLayoutOfSum{{0, 8}, {8, 8}, {16, 4}};
 
 // How a kernel adds: in an order that is drawn anew for each launch, or as they come; or as one of its twins does it,
@@ -77,6 +77,15 @@ CUresult sum_torn_later(const std::byte* bytes) {
   constexpr int kTimes = 6;
   static std::atomic<int> launches{0};
   return ++launches <= kTimes ? sum<Adding::kFixed>(bytes) : sum<Adding::kDrawn>(bytes);
+}
+
+// Always the same, but in both extra launches of the program's third one.
+CUresult sum_other_once(const std::byte* bytes) {
+  static std::atomic<int> launches{0};
+  const int number = ++launches;
+  const CUresult result = sum<Adding::kFixed>(bytes);
+  if (result == CUDA_SUCCESS && (number == 8 || number == 9)) *Arguments(bytes).next<float*>() += 1;
+  return result;
 }
 
 // The recorder's kernel that occupies a part of the device was launched, and none that it may disturb was since.
@@ -273,7 +282,7 @@ Adding adding_of(uint64_t low, uint64_t high) {
 template <Adding adding>
 const KernelCode* twin_code(const std::string& name) {
   static const std::vector<KernelCode> codes = [] {
-    std::vector<KernelCode> all{{kDrawnSum, kLayoutOfSum, sum<adding>}};
+    std::vector<KernelCode> all{{kDrawnSum, kLayoutOfSum, sum<adding>}, {kOtherOnce, kLayoutOfSum, sum<adding>}};
     for (const char* one : kScatteredSums) all.push_back({one, kLayoutOfSums, scattered_sums<adding>});
     return all;
   }();
@@ -317,6 +326,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_torn_sum", kLayoutOfSum, sum<Adding::kDrawn>},
       {"survey_torn_later", kLayoutOfSum, sum_torn_later},
       {"survey_torn_atomics", kLayoutOfSum, sum<Adding::kDrawn>},
+      {kOtherOnce, kLayoutOfSum, sum_other_once},
       {"survey_crowded_sum", kLayoutOfSum, sum_crowded<1000>},
       {"survey_crowded_torn", kLayoutOfSum, sum_crowded<1000>},
       {"survey_crowded_rare", kLayoutOfSum, sum_crowded<17>},

@@ -137,21 +137,35 @@ std::optional<GraphSteps> read_steps(cuda::Graph graph) {
   return steps;
 }
 
-std::optional<KernelStep> kernel_step(const cuda::KernelNodeParameters& parameters) {
-  KernelStep step;
-  // As the program launched it: the driver gives a CUkernel's function as well.
-  step.function = parameters.kernel != nullptr ? parameters.kernel : parameters.function;
-  bool is_kernel = false;
-  if (step.function == nullptr || *name_of_function(step.function, is_kernel) == '\0') return std::nullopt;
-  step.context = parameters.context;
-  std::ranges::copy(parameters.grid, step.grid.begin());
-  std::ranges::copy(parameters.block, step.block.begin());
-  step.shared_bytes = parameters.shared_bytes;
-  const Layout layout{"", parameters_of(step.function, is_kernel)};
-  const Launched launched{step.function,         step.grid,       step.block, step.shared_bytes, nullptr,
-                          parameters.parameters, parameters.extra};
+KernelStep step_of(const Launched& launched, const Layout& layout) {
+  KernelStep step{launched.function,
+                  nullptr,
+                  launched.grid,
+                  launched.block,
+                  launched.shared_bytes,
+                  {launched.attributes.begin(), launched.attributes.end()},
+                  {},
+                  {}};
   if (auto bytes = parameter_bytes(launched, layout)) step.bytes = std::move(*bytes);
   for (const auto& parameter : layout.parameters) step.offsets.push_back(parameter.offset);
+  return step;
+}
+
+std::optional<KernelStep> kernel_step(const cuda::KernelNodeParameters& parameters) {
+  // As the program launched it: the driver gives a CUkernel's function as well.
+  const cuda::Function function = parameters.kernel != nullptr ? parameters.kernel : parameters.function;
+  bool is_kernel = false;
+  if (function == nullptr || *name_of_function(function, is_kernel) == '\0') return std::nullopt;
+  const auto &grid = parameters.grid, &block = parameters.block;
+  const Launched launched{function,
+                          {grid[0], grid[1], grid[2]},
+                          {block[0], block[1], block[2]},
+                          parameters.shared_bytes,
+                          nullptr,
+                          parameters.parameters,
+                          parameters.extra};
+  KernelStep step = step_of(launched, {"", parameters_of(function, is_kernel)});
+  step.context = parameters.context;
   return step;
 }
 

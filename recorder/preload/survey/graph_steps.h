@@ -10,6 +10,7 @@
 
 #include "recorder/preload/driver/graph_api.h"
 #include "recorder/preload/launch/launch.h"
+#include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/survey/reach.h"
 
 namespace msda::record {
@@ -40,6 +41,9 @@ struct GraphSteps {
 
 // Nothing if the driver does not tell its nodes.
 std::optional<GraphSteps> read_steps(cuda::Graph graph);
+
+// A launch that outlives its parameters. Its `bytes` are empty if the driver does not tell them.
+KernelStep step_of(const Launched& launched, const Layout& layout);
 
 // The step that these parameters make of a kernel node. Nothing for a function that the driver does not know.
 std::optional<KernelStep> kernel_step(const cuda::KernelNodeParameters& parameters);

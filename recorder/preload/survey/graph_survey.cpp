@@ -146,6 +146,7 @@ bool Survey::launch_step(const KernelStep& step, const Planned& planned, GraphTi
   const cuda::Result result = launch_again(launch.launched());
   if (trial.kernel == nullptr) return result == cuda::kSuccess;
   const Unsurveyed why = end_trial(launch.launched(), trial, result);
+  finish_under_way();  // before the graph's next step changes memory
   return why != Unsurveyed::kBusy && why != Unsurveyed::kRefused;
 }
 

@@ -31,14 +31,17 @@ namespace {
 
 // So many launches of a kernel are watched until they end; with later ones the device goes on alone where it can.
 constexpr int64_t kWatched = 2;
-// So many launches of a kernel that differed only beside a neighbour are run again without one, often.
-constexpr int64_t kTriedAlone = 4;
 
 double now_in_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-ExtraLaunches trial_extra() { return {config().survey_runs, config().survey_neighbour}; }
+// Other work beside it shows a race of a kernel that by its code cannot vary, but costs more than the launch.
+ExtraLaunches extra_launches(const SurveyedKernel& kernel) {
+  constexpr int64_t kAlways = 8, kOneOf = 4;
+  const bool is_beside = !kernel.cannot_vary() || kernel.surveyed < kAlways || kernel.surveyed % kOneOf == 0;
+  return {config().survey_runs, config().survey_neighbour && is_beside};
+}
 
 }  // namespace
 
@@ -117,9 +120,10 @@ std::optional<bool> Survey::add_found(Reach& reach, cuda::Stream stream) {
 // like a pointer; that costs a copy, no more.
 Unsurveyed Survey::save(const Launched& launched, Ticket& ticket) {
   const auto copy = [&](const DeviceRange& all) {
-    auto& left_on_host = ticket.kernel->left_on_host;
-    if (!ticket.trial.reserve(launched, ticket.reach, space_, left_on_host, trial_extra()))
+    SurveyedKernel& kernel = *ticket.kernel;
+    if (!ticket.trial.reserve(launched, ticket.reach, space_, kernel.left_on_host, extra_launches(kernel))) {
       return Unsurveyed::kOverLimit;
+    }
     return ticket.trial.save(all) ? Unsurveyed::kNone : Unsurveyed::kRefused;
   };
   if (ticket.looks_later) return copy(memory_.hull());
@@ -146,14 +150,20 @@ Unsurveyed Survey::save_and_follow(Reach& reach, cuda::Stream stream,
   }
 }
 
-// Copies what the launch reaches, unless it must not, or cannot, run again.
-Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
-  SurveyedKernel& kernel = *ticket.kernel;
+// What its parameters name, unless it must not, or cannot, run again.
+Unsurveyed Survey::find_reach(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
+  SurveyedKernel& kernel = *loaded.kernel;
   if (kernel.never != Unsurveyed::kNone) return kernel.never;
   const auto parameters = parameter_bytes(launched, kernel.layout);
   if (!parameters) return Unsurveyed::kParameters;
   ticket.reach = reach_of(*parameters);
-  if (!loaded.variables) return kernel.never = Unsurveyed::kUnknownCode;
+  return loaded.variables ? Unsurveyed::kNone : kernel.never = Unsurveyed::kUnknownCode;
+}
+
+// Copies what the launch reaches.
+Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
+  SurveyedKernel& kernel = *ticket.kernel;
+  if (kernel.never != Unsurveyed::kNone) return kernel.never;  // since a moment ago
   const size_t named = ticket.reach.ranges().size();
   for (const DeviceRange& variable : *loaded.variables) ticket.reach.add(variable);
   if (!memory_.wait_for_streams(patience_)) {
@@ -178,7 +188,6 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   by_itself([&] {
     ticket.lock = locked();
     if (!ticket.lock.owns_lock() || recording().is_over()) return;
-    finish_under_way();
     memory_.stream_used(launched.stream);
     int capturing = 0;
     // A launch that is captured into a graph does not run: it is counted when the graph is launched. One that the
@@ -190,6 +199,7 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     const Loaded& loaded = this->loaded(launched.function);
     SurveyedKernel& kernel = *loaded.kernel;
     const auto leave_out = [&](Unsurveyed why) {
+      finish_under_way();
       ticket.writes_unknown = !count_reached_as_written(launched, loaded, why);
     };
     if (!recording().wants(kernel.layout.kernel.c_str())) return leave_out(Unsurveyed::kNotAsked);
@@ -207,10 +217,13 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
 }
 
 Unsurveyed Survey::begin_trial(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
-  finish_under_way();
   const double begin = now_in_seconds();
   ticket.kernel = loaded.kernel;
-  const Unsurveyed why = prepare(launched, loaded, ticket);
+  Unsurveyed why = find_reach(launched, loaded, ticket);
+  const double finish = now_in_seconds();
+  finish_under_way();  // until then the device works on that
+  loaded.kernel->seconds -= now_in_seconds() - finish;
+  if (why == Unsurveyed::kNone) why = prepare(launched, loaded, ticket);
   loaded.kernel->seconds += now_in_seconds() - begin;
   if (why != Unsurveyed::kNone) {
     count(*loaded.kernel, why);
@@ -239,56 +252,27 @@ Unsurveyed Survey::may_repeat(const Launched& launched, Ticket& ticket) {
   return *shares ? kernel.never = Unsurveyed::kShared : Unsurveyed::kNone;
 }
 
-// Whether an extra launch differed. Nothing if the driver or the device failed.
-std::optional<bool> Survey::count_extra(SurveyedKernel& kernel, const ExtraLaunches& extra) {
-  const auto differing = Trial::end();
-  if (!differing) return std::nullopt;
-  int64_t differ = 0;
-  for (size_t i = 0; i < differing->size(); ++i) {
-    const bool is_beside = extra.is_beside(static_cast<int>(i)), differs = (*differing)[i] > 0;
-    differ += differs;
-    kernel.extra_beside += is_beside;
-    kernel.beside_that_differ += is_beside && differs;
-  }
-  kernel.extra += std::ssize(*differing);
-  kernel.extra_that_differ += differ;
-  kernel.most_words = std::max(kernel.most_words, std::ranges::max(*differing));
-  return differ > 0;
-}
-
-// Whether the launch varied. Nothing if the driver or the device failed.
-std::optional<bool> Survey::count_result(SurveyedKernel& kernel, int64_t number) {
-  const auto varies = count_extra(kernel, trial_extra());
-  if (!varies) return std::nullopt;
-  ++kernel.surveyed;
-  if (*varies && kernel.varied++ == 0) kernel.first_varied = number;
-  kernel.is_told = false;
-  return varies;
-}
-
-// Of a launch that varied: two runs of the program have the device for themselves, and its results need not differ
-// there. False if the driver or the device failed.
-bool Survey::try_alone(const Launched& launched, Ticket& ticket) {
-  SurveyedKernel& kernel = *ticket.kernel;
-  if (kernel.differs_alone() || kernel.tried_alone == kTriedAlone) return true;
-  ++kernel.tried_alone;
-  return ticket.trial.begin_alone(launched, Trial::kMostAlone) && count_extra(kernel, {Trial::kMostAlone, false});
-}
-
 void Survey::finish_under_way() {
   if (!under_way_) return;
   const double begin = now_in_seconds();
-  const UnderWay launch = *std::exchange(under_way_, std::nullopt);
-  const InContext current(launch.context);
-  if (!count_result(*launch.kernel, launch.number)) {
-    count(*launch.kernel, launch.kernel->never = Unsurveyed::kRefused);
+  UnderWay launch = *std::exchange(under_way_, std::nullopt);
+  SurveyedKernel& kernel = *launch.repeated.kernel;
+  const InContext current(launch.step.context);
+  const auto varies = count_result(launch.repeated, launch.number);
+  Unsurveyed why = varies ? Unsurveyed::kNone : kernel.never = Unsurveyed::kRefused;
+  // Into a graph that the program has begun to capture nothing must come.
+  int capturing = 0;
+  if (varies.value_or(false) && cuda::driver().is_capturing(launch.stream, &capturing) == cuda::kSuccess &&
+      capturing == 0) {
+    why = explain(LaunchOfStep(launch.step, launch.stream).launched(), launch.repeated);
   }
-  launch.kernel->seconds += now_in_seconds() - begin;
+  if (why != Unsurveyed::kNone) count(kernel, why);
+  kernel.seconds += now_in_seconds() - begin;
 }
 
 // Nobody can look at its results any more.
 void Survey::drop_under_way() noexcept try {
-  if (under_way_) count(*std::exchange(under_way_, std::nullopt)->kernel, Unsurveyed::kBusy);
+  if (under_way_) count(*std::exchange(under_way_, std::nullopt)->repeated.kernel, Unsurveyed::kBusy);
 } catch (...) {  // no memory
 }
 
@@ -296,31 +280,16 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
   if (const Unsurveyed why = may_repeat(launched, ticket); why != Unsurveyed::kNone) return why;
   if (!ticket.trial.begin(launched)) return kernel.never = Unsurveyed::kRefused;
-  // Its code cannot make it vary, and it never did: that it did now would be told later, without its caller.
-  if (kernel.surveyed >= kWatched && kernel.varied == 0 && kernel.cannot_vary() && !config().survey_poison) {
-    cuda::Context context = nullptr;
-    cuda::driver().current_context(&context);
-    under_way_ = {&kernel, context, launches_};
+  // It never varied: if it does now, its caller is told of its next launch that varies.
+  if (kernel.surveyed >= kWatched && kernel.varied == 0 && !config().survey_poison) {
+    under_way_ = UnderWay{ticket, step_of(launched, kernel.layout), launched.stream, launches_};
+    cuda::driver().current_context(&under_way_->step.context);
     return Unsurveyed::kNone;
   }
-  const auto varies = count_result(kernel, launches_);
+  const auto varies = count_result(ticket, launches_);
   if (!varies) return kernel.never = Unsurveyed::kRefused;
-  if (!*varies) return Unsurveyed::kNone;
-  if (!try_alone(launched, ticket)) return kernel.never = Unsurveyed::kRefused;
-  if (kernel.caller.is_empty()) {
-    kernel.caller = caller_of_launch();
-    kernel.additions = places_of_additions(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
-    kernel.communication = places_of_communication(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
-  }
-  try_twin(launched, ticket);
-  keep(launched, ticket);
-  return Unsurveyed::kNone;
-}
-
-// A launch whose memory is found by pointers in memory, or by its code, cannot be repeated elsewhere.
-void Survey::keep(const Launched& launched, Ticket& ticket) {
-  SurveyedKernel& kernel = *ticket.kernel;
-  if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel, ticket.trial);
+  if (*varies && kernel.caller.is_empty()) kernel.caller = caller_of_launch();
+  return *varies ? explain(launched, ticket) : Unsurveyed::kNone;
 }
 
 // After run(). Of a kernel that varies it is not known why its results differ.
@@ -366,31 +335,6 @@ void Survey::count_as_written(const Reach& reach, Unsurveyed why) {
   if (why == Unsurveyed::kOtherMemory) return unwritten_.all_written();
   for (const DeviceRange& range : reach.ranges()) unwritten_.written(range);
   for (const DeviceRange& range : reach.shared) unwritten_.written(range);
-}
-
-// Of a launch that varied: whether the order of additions explains it.
-void Survey::try_twin(const Launched& launched, Ticket& ticket) {
-  constexpr int64_t kMostTrials = 4;
-  constexpr int kTimes = 3;
-  SurveyedKernel& kernel = *ticket.kernel;
-  if (kernel.twin_trials == kMostTrials) return;
-  const OwnCode loading;  // now, or with the first launch
-  if (!kernel.twin) {
-    kernel.twin = load_twin(*kernel.image, kernel.layout.kernel, kernel.facts.architecture, launched.shared_bytes);
-  }
-  if (kernel.twin->function == nullptr) return;
-  const bool has_values = copy_values(*kernel.image, launched.function, *kernel.twin, launched.stream);
-  const auto repeats = has_values ? ticket.trial.repeats(launched, kernel.twin->function, kTimes) : std::nullopt;
-  kernel.twin->is_refused = !repeats;
-  if (!repeats) {
-    kernel.twin->function = nullptr;
-    return;
-  }
-  ++kernel.twin_trials;
-  kernel.twin_equal += *repeats;
-  if (!*repeats || kernel.evidence) return;
-  kernel.evidence = evidence_of(launched, *kernel.image, kernel.layout.kernel, kernel.facts.architecture, ticket.trial,
-                                config().survey_share);
 }
 
 Unsurveyed Survey::end_trial(const Launched& launched, Ticket& ticket, cuda::Result result) {

@@ -20,9 +20,9 @@
 #include "recorder/preload/survey/device_memory.h"
 #include "recorder/preload/survey/first_sight.h"
 #include "recorder/preload/survey/graph_memory.h"
+#include "recorder/preload/survey/graph_steps.h"
 #include "recorder/preload/survey/known_graphs.h"
-#include "recorder/preload/survey/surveyed_kernel.h"
-#include "recorder/preload/survey/trial.h"
+#include "recorder/preload/survey/repeated_launch.h"
 #include "recorder/preload/survey/unwritten.h"
 
 namespace msda::record {
@@ -33,17 +33,15 @@ class Survey {
   // Whether this process is surveyed.
   static bool is_wanted() noexcept;
 
-  // What before_launch() passes to after_launch(). While it lives, no other thread launches, copies or frees.
-  struct Ticket {
+  // What before_launch() passes to after_launch(); without a kernel the launch is not run again. While it lives, no
+  // other thread launches, copies or frees.
+  struct Ticket : RepeatedLaunch {
     std::unique_lock<std::timed_mutex> lock;
-    SurveyedKernel* kernel = nullptr;  // null: this launch is not run again
     bool is_first = false;
-    bool has_more_memory = false;  // than its parameters name
-    bool looks_later = false;      // whether it has, by pointers in memory: after the launch
-    bool writes_unknown = true;    // what it writes is not accounted for
+    bool looks_later = false;    // whether it has more memory, by pointers in memory: after the launch
+    bool writes_unknown = true;  // what it writes is not accounted for
     Reach reach;
     FirstSight sight;
-    Trial trial;
   };
   void before_launch(const Launched& launched, Ticket& ticket) noexcept;
   void after_launch(const Launched& launched, Ticket& ticket, cuda::Result result) noexcept;
@@ -97,24 +95,20 @@ class Survey {
   Loaded& loaded(cuda::Function function);
   Unsurveyed begin_trial(const Launched& launched, const Loaded& loaded, Ticket& ticket);
   Unsurveyed end_trial(const Launched& launched, Ticket& ticket, cuda::Result result);
+  static Unsurveyed find_reach(const Launched& launched, const Loaded& loaded, Ticket& ticket);
   Unsurveyed prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket);
   Unsurveyed save(const Launched& launched, Ticket& ticket);
   Unsurveyed save_and_follow(Reach& reach, cuda::Stream stream,
                              const std::function<Unsurveyed(const DeviceRange& all)>& copy);
   static std::optional<bool> add_found(Reach& reach, cuda::Stream stream);
   Unsurveyed may_repeat(const Launched& launched, Ticket& ticket);
-  static std::optional<bool> count_extra(SurveyedKernel& kernel, const ExtraLaunches& extra);
-  static std::optional<bool> count_result(SurveyedKernel& kernel, int64_t number);
-  static bool try_alone(const Launched& launched, Ticket& ticket);
   Unsurveyed run(const Launched& launched, Ticket& ticket);
   std::unique_lock<std::timed_mutex> locked() noexcept;
   void finish_under_way();
   void drop_under_way() noexcept;
-  void keep(const Launched& launched, Ticket& ticket);
   void poison(const Launched& launched, Ticket& ticket);
   void count_as_written(const Reach& reach, Unsurveyed why);
   bool count_reached_as_written(const Launched& launched, const Loaded& loaded, Unsurveyed why);
-  void try_twin(const Launched& launched, Ticket& ticket);
   void count(SurveyedKernel& kernel, Unsurveyed why);
   bool is_asked_for(int64_t launch);
   void report_changes();
@@ -134,8 +128,9 @@ class Survey {
 
   // Extra launches that the device works on while the program goes on.
   struct UnderWay {
-    SurveyedKernel* kernel;
-    cuda::Context context;
+    RepeatedLaunch repeated;
+    KernelStep step;  // the launch
+    cuda::Stream stream;
     int64_t number;  // of the launch
   };
 

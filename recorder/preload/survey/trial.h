@@ -61,6 +61,8 @@ class Trial {
   // be: beside a neighbour, or alone. False if the driver refuses.
   bool launch_other(const Launched& launched, cuda::Function function, int number) const;
 
+  const ExtraLaunches& extra() const { return extra_; }
+
   // What the launch reaches; and, after end(), what it found there, and what it left. False if the driver refuses.
   std::vector<DeviceRange> ranges() const;
   std::span<const SettledPiece> pieces() const { return pieces_; }
