@@ -2,9 +2,13 @@
 // driver 580.159 (CUDA 13.0), but where that crashes on a wrong handle or a null pointer, this returns an error.
 #include "tests/stand_in_driver/driver.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <string_view>
@@ -21,22 +25,41 @@ namespace {
 
 constexpr int kVersion = 13000;
 
+constexpr int kMostDevices = 8;
+
 std::atomic<bool> initialized{false};
 std::atomic<CUresult> failure{CUDA_SUCCESS};
-CUctx_st primary{0};
+CUctx_st primaries[kMostDevices] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+std::atomic<int> retained[kMostDevices];
 thread_local CUcontext current = nullptr;
 std::mutex others_mutex;
 std::set<CUcontext> others;  // that the program has made
 std::atomic<void (*)()> when_code_is_gone{nullptr};
 
+bool is_primary(CUcontext context) { return context >= std::begin(primaries) && context < std::end(primaries); }
+
 bool is_context(CUcontext context) {
+  if (is_primary(context)) return true;
   const std::lock_guard lock(others_mutex);
-  return context == &primary || others.contains(context);
+  return others.contains(context);
+}
+
+// One, or as many as MSDA_STAND_IN_DEVICES says; each reaches the memory of the others.
+int devices() {
+  const char* const wanted = getenv("MSDA_STAND_IN_DEVICES");
+  return wanted ? std::clamp(atoi(wanted), 1, kMostDevices) : 1;
+}
+
+void end(CUcontext context) {
+  wait_for_all(context);
+  end_streams_of(context);
+  end_modules_of(context);
+  end_memory_of(context);
 }
 
 CUresult check_device(CUdevice device) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return device >= 0 && device < devices() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 const struct {
@@ -57,6 +80,7 @@ const struct {
                {CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
                {CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"},
                {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"},
+               {CUDA_ERROR_LAUNCH_TIMEOUT, "the launch timed out and was terminated"},
                {CUDA_ERROR_NOT_SUPPORTED, "operation not supported"},
                {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"},
                {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture"},
@@ -95,6 +119,8 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuDeviceGetAttribute, 2000),
                           ENTRY(cuDevicePrimaryCtxRetain, 7000),
                           ENTRY(cuDevicePrimaryCtxReset_v2, 11000),
+                          ENTRY(cuDevicePrimaryCtxRelease_v2, 11000),
+                          ENTRY(cuDevicePrimaryCtxGetState, 7000),
                           ENTRY(cuCtxCreate_v2, 3020),
                           ENTRY(cuCtxDestroy_v2, 4000),
                           ENTRY(cuCtxGetCurrent, 4000),
@@ -127,6 +153,7 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuStreamQuery, 2000),
                           ENTRY(cuLaunchHostFunc, 10000),
                           ENTRY(cuStreamWaitEvent, 3020),
+                          ENTRY(cuStreamWaitValue32_v2, 12000),
                           ENTRY(cuStreamIsCapturing, 10000),
                           ENTRY(cuStreamBeginCapture_v2, 10010),
                           ENTRY(cuThreadExchangeStreamCaptureMode, 10010),
@@ -201,6 +228,8 @@ CUresult enter() {
 
 CUcontext context_of_thread() { return current; }
 
+CUdevice device_of(CUcontext context) { return context->device; }
+
 void fail(CUresult error) {
   CUresult none = CUDA_SUCCESS;
   failure.compare_exchange_strong(none, error);
@@ -215,7 +244,15 @@ extern "C" {
 
 CUresult cuInit(unsigned int flags) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
-  initialized = true;
+  static std::atomic<bool> is_in_child{false};
+  if (is_in_child) return CUDA_ERROR_NOT_INITIALIZED;
+  // As the real one, it works in no child.
+  if (!initialized.exchange(true)) {
+    pthread_atfork(nullptr, nullptr, [] {
+      is_in_child = true;
+      initialized = false;
+    });
+  }
   inject();
   return CUDA_SUCCESS;
 }
@@ -269,7 +306,7 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 CUresult cuDeviceGetCount(int* count) {
   if (const CUresult error = check_device(0)) return error;
   if (!count) return CUDA_ERROR_INVALID_VALUE;
-  *count = 1;
+  *count = devices();
   return CUDA_SUCCESS;
 }
 
@@ -317,15 +354,30 @@ CUresult cuCtxSynchronize_v2(CUcontext context) {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   if (const CUresult error = check_device(device)) return error;
   if (!context) return CUDA_ERROR_INVALID_VALUE;
-  *context = &primary;
+  *context = &primaries[device];
+  ++retained[device];
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+  if (const CUresult error = check_device(device)) return error;
+  if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
+  *flags = 0;
+  *active = retained[device] > 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  if (const CUresult error = check_device(device)) return error;
+  if (retained[device] == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--retained[device] == 0) end(&primaries[device]);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   if (const CUresult error = check_device(device)) return error;
-  wait_for_all();
-  end_streams();
-  end_modules_of(&primary);
+  retained[device] = 0;
+  end(&primaries[device]);
   return CUDA_SUCCESS;
 }
 
@@ -340,9 +392,8 @@ CUresult cuCtxCreate_v2(CUcontext* context, unsigned int, CUdevice device) {
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (!context || context == &primary || !is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
-  wait_for_all();
-  end_modules_of(context);
+  if (!context || is_primary(context) || !is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  end(context);
   if (current == context) current = nullptr;
   if (const auto call = when_code_is_gone.load()) call();
   const std::lock_guard lock(others_mutex);

@@ -15,9 +15,13 @@ CUresult enter();
 // The calling thread's context.
 CUcontext context_of_thread();
 
-// A context ends, and with it the modules that were loaded into it, and its streams; libraries belong to none.
+CUdevice device_of(CUcontext context);
+
+// A context ends, and with it the modules that were loaded into it, its memory and its streams; libraries belong to
+// none.
 void end_modules_of(CUcontext context);
-void end_streams();
+void end_memory_of(CUcontext context);
+void end_streams_of(CUcontext context);
 
 // A kernel failed. As on a GPU, the context is lost: every later call returns this error.
 void fail(CUresult error);
@@ -47,8 +51,8 @@ CUresult submit(CUstream stream, Work work, bool null_is_per_thread = false);
 // The same on the legacy stream, and waits for it.
 CUresult submit_and_wait(Work work);
 
-// Waits until every stream is idle.
-void wait_for_all();
+// Waits until every stream of the context is idle.
+void wait_for_all(CUcontext context);
 
 // For calls that CUDA forbids while a stream captures (allocating, waiting): invalidates the capture and returns an
 // error if one is under way that this thread must heed.

@@ -13,6 +13,7 @@
 #include "tests/stand_in_driver/scatter_kernels.h"
 #include "tests/stand_in_driver/survey_kernels.h"
 #include "tests/stand_in_driver/unwritten_kernels.h"
+#include "tests/stand_in_driver/waiting_kernels.h"
 
 namespace msda::stand_in {
 
@@ -310,7 +311,9 @@ std::vector<Parameter> gather_layout() {
 
 }  // namespace
 
-const KernelCode* find_kernel_code(std::string_view name) {
+namespace {
+
+const std::vector<KernelCode>& first_kernels() {
   static const std::vector<KernelCode> kernels = {
       {"_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1IfLj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_"
        "S5_",
@@ -325,13 +328,27 @@ const KernelCode* find_kernel_code(std::string_view name) {
       {"msda_replay_extremes", layout("ppppii"), extremes_of_any},
       {"msda_record_digest", digest_layout(), digest},
       {"msda_record_gather", gather_layout(), gather}};
-  for (const auto* all : {&kernels, &other_kernels(), &poison_kernels(), &scatter_kernels(), &survey_kernels(),
-                          &evidence_kernels(), &unwritten_kernels()}) {
-    for (const KernelCode& kernel : *all) {
-      if (kernel.name == name) return &kernel;
+  return kernels;
+}
+
+// Never destroyed: threads may still launch while the process exits.
+const std::vector<KernelCode>& all_kernels() {
+  static const auto* const kernels = [] {
+    auto* const all = new std::vector<KernelCode>;
+    for (const auto* some : {&first_kernels(), &other_kernels(), &poison_kernels(), &scatter_kernels(),
+                             &survey_kernels(), &evidence_kernels(), &unwritten_kernels(), &waiting_kernels()}) {
+      all->insert(all->end(), some->begin(), some->end());
     }
-  }
-  return nullptr;
+    return all;
+  }();
+  return *kernels;
+}
+
+}  // namespace
+
+const KernelCode* find_kernel_code(std::string_view name) {
+  const auto found = std::ranges::find(all_kernels(), name, &KernelCode::name);
+  return found != all_kernels().end() ? &*found : nullptr;
 }
 
 }  // namespace msda::stand_in

@@ -17,6 +17,7 @@ constexpr int kGarbage = 0xCD;      // fresh memory holds this, so that who read
 struct Allocation {
   size_t bytes;
   bool host;
+  CUcontext context;  // none: it stays
 };
 
 struct Memory {
@@ -49,12 +50,12 @@ std::map<CUdeviceptr, Allocation>::iterator find(CUdeviceptr pointer) {
   return pointer - next->first < next->second.bytes ? next : all.end();
 }
 
-void* allocate(size_t bytes, bool host) {
+void* allocate(size_t bytes, bool host, CUcontext context) {
   void* pointer = nullptr;
   if (bytes > most(host) || posix_memalign(&pointer, kAlignment, bytes)) return nullptr;
   std::memset(pointer, kGarbage, bytes);
   const std::lock_guard lock(memory().mutex);
-  memory().allocations[address_of(pointer)] = {bytes, host};
+  memory().allocations[address_of(pointer)] = {bytes, host, context};
   return pointer;
 }
 
@@ -63,7 +64,7 @@ CUresult release(CUdeviceptr pointer, bool host) {
   if (!pointer && error == CUDA_ERROR_INVALID_CONTEXT) return CUDA_SUCCESS;
   if (error || !pointer) return error;
   if (const CUresult forbidden = forbidden_in_capture()) return forbidden;
-  wait_for_all();  // as the real driver does
+  wait_for_all(context_of_thread());  // as the real driver does
   const std::lock_guard lock(memory().mutex);
   const auto found = memory().allocations.find(pointer);
   if (found == memory().allocations.end() || found->second.host != host) return CUDA_ERROR_INVALID_VALUE;
@@ -116,8 +117,17 @@ bool allocated(CUdeviceptr pointer, size_t bytes) {
   return found != memory().allocations.end() && bytes <= found->second.bytes - (pointer - found->first);
 }
 
+void end_memory_of(CUcontext context) {
+  const std::lock_guard lock(memory().mutex);
+  std::erase_if(memory().allocations, [&](const auto& one) {
+    const bool ends = one.second.context == context;
+    if (ends) std::free(pointer_of(one.first));
+    return ends;
+  });
+}
+
 CUdeviceptr allocate_variable(size_t bytes) {
-  void* const fresh = allocate(bytes, false);
+  void* const fresh = allocate(bytes, false, nullptr);
   std::memset(fresh, 0, bytes);
   return address_of(fresh);
 }
@@ -136,7 +146,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   if (const CUresult error = enter()) return error;
   if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult error = forbidden_in_capture()) return error;
-  void* const fresh = allocate(bytes, false);
+  void* const fresh = allocate(bytes, false, context_of_thread());
   if (!fresh) return CUDA_ERROR_OUT_OF_MEMORY;
   *pointer = address_of(fresh);
   return CUDA_SUCCESS;
@@ -150,7 +160,7 @@ CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
   if (const CUresult error = forbidden_in_capture()) return error;
   *pointer = nullptr;
   if (!bytes) return CUDA_SUCCESS;
-  *pointer = allocate(bytes, true);
+  *pointer = allocate(bytes, true, context_of_thread());
   return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -174,6 +184,7 @@ CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** va
   const auto found = find(pointer);
   const bool is_known = found != memory().allocations.end();
   const bool is_host = is_known && found->second.host;
+  const int device = is_known && found->second.context ? device_of(found->second.context) : 0;
   const unsigned type = is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
   for (unsigned i = 0; i < count; ++i) {
     const auto set = [&]<class T>(T value) { *static_cast<T*>(values[i]) = is_known ? value : T{}; };
@@ -185,7 +196,7 @@ CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** va
         set(is_host ? pointer_of(pointer) : nullptr);
         break;
       case kOrdinal:
-        set(0);
+        set(device);
         break;
       case kStart:
         set(is_known ? found->first : CUdeviceptr{});

@@ -96,6 +96,14 @@ const KernelCode* code_to_launch(CUfunction function) {
   return kernel->code;
 }
 
+// A library's kernels are of every context.
+bool is_of_this_context(CUfunction function) {
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().functions.contains(function)) return true;
+  const CUcontext context = function->module->context;
+  return context == nullptr || context == context_of_thread();
+}
+
 unsigned int most_shared_bytes(CUfunction function) {
   const std::lock_guard lock(modules().mutex);
   return modules().functions.contains(function) ? function->most_shared_bytes : kAlwaysAllowedSharedBytes;
@@ -158,7 +166,7 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parame
   if (const CUresult error = enter()) return error;
   if (!config) return CUDA_ERROR_INVALID_VALUE;
   const KernelCode* const code = code_to_launch(function);
-  if (!code) return CUDA_ERROR_INVALID_HANDLE;
+  if (!code || !is_of_this_context(function)) return CUDA_ERROR_INVALID_HANDLE;
   const CUlaunchConfig& c = *config;
   if (!c.gridDimX || !c.gridDimY || !c.gridDimZ || c.gridDimY > kMostBlocksYZ || c.gridDimZ > kMostBlocksYZ ||
       !c.blockDimX || !c.blockDimY || !c.blockDimZ ||
@@ -207,6 +215,7 @@ CUresult kernel_node_of(const CUDA_KERNEL_NODE_PARAMS& given, CUgraphNode_st& no
   const CUresult error =
       given.kernelParams ? gather_into(*code, given.kernelParams, bytes) : unpack(*code, given.extra, bytes);
   if (!error) node = kernel_node(config, function, std::move(bytes));
+  if (!error && given.ctx) node.kernel.ctx = given.ctx;
   return error;
 }
 
@@ -322,6 +331,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void*, void**,
 }
 
 CUresult cuLibraryUnload(CUlibrary library) {
+  if (enter() == CUDA_ERROR_NOT_INITIALIZED) return CUDA_ERROR_NOT_INITIALIZED;
   const std::lock_guard lock(modules().mutex);
   const auto found = modules().libraries.find(library);
   if (found == modules().libraries.end()) return CUDA_ERROR_INVALID_HANDLE;

@@ -36,12 +36,13 @@ void work_off(const std::shared_ptr<CUstream_st>& stream) {
 std::vector<Ticket> implied_order(const std::shared_ptr<CUstream_st>& stream) {
   const Streams& all = streams();
   std::vector<Ticket> after;
-  if (stream == all.legacy) {
+  if (stream->is_legacy) {
     for (const auto& other : all.others) {
-      if (other->blocking) after.push_back({other, other->submitted});
+      if (other->blocking && other->context == stream->context) after.push_back({other, other->submitted});
     }
   } else if (stream->blocking) {
-    after.push_back({all.legacy, all.legacy->submitted});
+    const auto& legacy = legacy_of(stream->context);
+    after.push_back({legacy, legacy->submitted});
   }
   std::erase_if(after, &Ticket::done);
   return after;
@@ -62,12 +63,18 @@ Streams& streams() {
   return *instance;
 }
 
+const std::shared_ptr<CUstream_st>& legacy_of(CUcontext context) {
+  auto& stream = streams().legacy[context];
+  if (!stream) stream = std::make_shared<CUstream_st>(context, /*is_legacy=*/true);
+  return stream;
+}
+
 std::shared_ptr<CUstream_st> find_stream(CUstream handle, bool null_is_per_thread) {
   Streams& all = streams();
   const auto value = reinterpret_cast<uintptr_t>(handle);
-  if (value == kStreamLegacy || (value == 0 && !null_is_per_thread)) return all.legacy;
+  if (value == kStreamLegacy || (value == 0 && !null_is_per_thread)) return legacy_of(context_of_thread());
   if (value == kStreamPerThread || value == 0) {
-    auto& stream = all.per_thread[std::this_thread::get_id()];
+    auto& stream = all.per_thread[{std::this_thread::get_id(), context_of_thread()}];
     if (!stream) stream = all.others.emplace_back(std::make_shared<CUstream_st>());
     return stream;
   }
@@ -78,7 +85,10 @@ std::shared_ptr<CUstream_st> find_stream(CUstream handle, bool null_is_per_threa
 
 std::shared_ptr<CUstream_st> capture_that_legacy_waits_for() {
   for (const auto& stream : streams().others) {
-    if (stream->blocking && stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) return stream;
+    if (stream->context == context_of_thread() && stream->blocking &&
+        stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+      return stream;
+    }
   }
   return nullptr;
 }
@@ -100,7 +110,7 @@ std::shared_ptr<CUstream_st> capture_to_heed() {
 
 bool idle(const std::shared_ptr<CUstream_st>& stream) {
   if (stream->completed != stream->submitted) return false;
-  return stream != streams().legacy || implied_order(stream).empty();
+  return !stream->is_legacy || implied_order(stream).empty();
 }
 
 Submitted submit_after(CUstream handle, Work work, bool null_is_per_thread, Ticket after) {
@@ -109,10 +119,10 @@ Submitted submit_after(CUstream handle, Work work, bool null_is_per_thread, Tick
   if (!all.async) running.lock();
   std::unique_lock lock(all.mutex);
   const auto stream = find_stream(handle, null_is_per_thread);
-  if (!stream) return {CUDA_ERROR_INVALID_HANDLE, {}, false};
+  if (!stream || stream->context != context_of_thread()) return {CUDA_ERROR_INVALID_HANDLE, {}, false};
   if (stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) return {CUDA_SUCCESS, {}, true};
   if (stream->capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED) return {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, {}, true};
-  if (stream == all.legacy) {
+  if (stream->is_legacy) {
     if (const auto capturing = capture_that_legacy_waits_for()) {
       capturing->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
       return {CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, {}, false};
@@ -151,12 +161,15 @@ CUresult submit_and_wait(Work work) {
   return submitted.result;
 }
 
-void wait_for_all() {
+void wait_for_all(CUcontext context) {
   std::vector<Ticket> tickets;
   {
     const std::lock_guard lock(streams().mutex);
-    tickets.push_back({streams().legacy, streams().legacy->submitted});
-    for (const auto& stream : streams().others) tickets.push_back({stream, stream->submitted});
+    const auto& legacy = legacy_of(context);
+    tickets.push_back({legacy, legacy->submitted});
+    for (const auto& stream : streams().others) {
+      if (stream->context == context) tickets.push_back({stream, stream->submitted});
+    }
   }
   for (const Ticket& ticket : tickets) wait(ticket);
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/stand_in_driver/driver.h"
@@ -27,6 +28,8 @@ struct Task {
 };
 
 struct CUstream_st {
+  const CUcontext context = context_of_thread();
+  const bool is_legacy = false;
   bool blocking = true;  // ordered with the legacy stream
   bool closed = false;   // destroyed by the program; ends once its queue is empty
   bool has_thread = false;
@@ -52,9 +55,10 @@ struct Streams {
   std::mutex run;    // held while work runs on its caller's thread; taken before `mutex`
   std::mutex mutex;  // guards all below, and the streams and events
   std::condition_variable changed;
-  const std::shared_ptr<CUstream_st> legacy = std::make_shared<CUstream_st>();
+  std::map<CUcontext, std::shared_ptr<CUstream_st>> legacy;
   std::vector<std::shared_ptr<CUstream_st>> others;
-  std::map<std::thread::id, std::shared_ptr<CUstream_st>> per_thread;  // these are among the others, too
+  // These are among the others, too.
+  std::map<std::pair<std::thread::id, CUcontext>, std::shared_ptr<CUstream_st>> per_thread;
   std::map<CUevent, std::unique_ptr<CUevent_st>> events;
 };
 
@@ -62,7 +66,10 @@ Streams& streams();
 
 // All below: call with `mutex` held.
 
-// Null for a handle that is no stream.
+// Of a context; made when it is first asked for.
+const std::shared_ptr<CUstream_st>& legacy_of(CUcontext context);
+
+// Null for a handle that is no stream. What stands for the default streams means those of the thread's context.
 std::shared_ptr<CUstream_st> find_stream(CUstream handle, bool null_is_per_thread = false);
 
 // If a blocking stream captures, then work on the legacy stream would depend on it. Null if none does.

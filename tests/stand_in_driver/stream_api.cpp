@@ -1,6 +1,8 @@
 // The driver's functions of streams, captures and events.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "tests/stand_in_driver/graph.h"
@@ -12,7 +14,7 @@ namespace {
 
 // May this thread wait for, or ask about, the stream? Invalidates a capture if that is a mistake. With the lock held.
 CUresult check_wait(const std::shared_ptr<CUstream_st>& stream) {
-  if (stream == streams().legacy) {
+  if (stream->is_legacy) {
     if (const auto capturing = capture_that_legacy_waits_for()) {
       capturing->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
       return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -34,11 +36,11 @@ CUevent_st* find_event(CUevent handle) {
 
 }  // namespace
 
-void end_streams() {
+void end_streams_of(CUcontext context) {
   const std::lock_guard lock(streams().mutex);
-  for (const auto& stream : streams().others) stream->closed = true;
-  std::erase_if(streams().others, [](const auto& stream) { return !stream->has_thread; });
-  streams().per_thread.clear();
+  for (const auto& stream : streams().others) stream->closed |= stream->context == context;
+  std::erase_if(streams().others, [](const auto& stream) { return stream->closed && !stream->has_thread; });
+  std::erase_if(streams().per_thread, [&](const auto& one) { return one.first.second == context; });
   streams().changed.notify_all();
 }
 
@@ -80,7 +82,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
     ticket = {found, found->submitted};
   }
   // The legacy stream's own work is not all that it waits for.
-  if (ticket.stream == streams().legacy) {
+  if (ticket.stream->is_legacy) {
     if (const CUresult error = submit_and_wait(nothing)) return error;
   } else {
     wait(ticket);
@@ -105,6 +107,22 @@ CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void*), void* data) 
   return submit_or_capture(stream, std::move(node));
 }
 
+// Waits until the word is at least the value, or equal to it.
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr at, unsigned int value, unsigned int flags) {
+  constexpr unsigned int kAtLeast = 0, kEqual = 1;
+  if (const CUresult error = enter()) return error;
+  if (!allocated(at, sizeof value) || flags > kEqual) return CUDA_ERROR_INVALID_VALUE;
+  return submit(stream, [=] {
+    const std::atomic_ref word(*reinterpret_cast<unsigned int*>(static_cast<uintptr_t>(at)));
+    const auto is_reached = [&] {
+      const unsigned int now = word.load();
+      return flags == kAtLeast ? static_cast<int>(now - value) >= 0 : now == value;
+    };
+    while (!is_reached()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuCtxSynchronize(void) {
   if (const CUresult error = enter()) return error;
   {
@@ -115,7 +133,7 @@ CUresult cuCtxSynchronize(void) {
       return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
   }
-  wait_for_all();
+  wait_for_all(context_of_thread());
   return enter();
 }
 
@@ -125,7 +143,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   const std::lock_guard lock(streams().mutex);
   const auto found = find_stream(stream);
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
-  if (found == streams().legacy && capture_that_legacy_waits_for()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (found->is_legacy && capture_that_legacy_waits_for()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   *status = found->capture;
   return CUDA_SUCCESS;
 }
@@ -144,7 +162,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   const std::lock_guard lock(streams().mutex);
   const auto found = find_stream(stream);
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
-  if (found == streams().legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (found->is_legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (found->capture != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_ILLEGAL_STATE;
   found->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   found->capture_mode = mode;
@@ -205,6 +223,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 CUresult cuEventQuery(CUevent event) {
+  if (enter() == CUDA_ERROR_NOT_INITIALIZED) return CUDA_ERROR_NOT_INITIALIZED;
   {
     const std::lock_guard lock(streams().mutex);
     const CUevent_st* const found = find_event(event);
@@ -231,6 +250,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
 }
 
 CUresult cuEventSynchronize(CUevent event) {
+  if (enter() == CUDA_ERROR_NOT_INITIALIZED) return CUDA_ERROR_NOT_INITIALIZED;
   Ticket ticket;
   {
     const std::lock_guard lock(streams().mutex);

@@ -281,13 +281,14 @@ Adding adding_of(uint64_t low, uint64_t high) {
 
 template <Adding adding>
 const KernelCode* twin_code(const std::string& name) {
-  static const std::vector<KernelCode> codes = [] {
-    std::vector<KernelCode> all{{kDrawnSum, kLayoutOfSum, sum<adding>}, {kOtherOnce, kLayoutOfSum, sum<adding>}};
-    for (const char* one : kScatteredSums) all.push_back({one, kLayoutOfSums, scattered_sums<adding>});
+  static const auto* const codes = [] {  // never destroyed, as others
+    auto* const all = new std::vector<KernelCode>{{kDrawnSum, kLayoutOfSum, sum<adding>},
+                                                   {kOtherOnce, kLayoutOfSum, sum<adding>}};
+    for (const char* one : kScatteredSums) all->push_back({one, kLayoutOfSums, scattered_sums<adding>});
     return all;
   }();
-  const auto found = std::ranges::find(codes, name, &KernelCode::name);
-  return found != codes.end() ? &*found : nullptr;
+  const auto found = std::ranges::find(*codes, name, &KernelCode::name);
+  return found != codes->end() ? &*found : nullptr;
 }
 
 }  // namespace

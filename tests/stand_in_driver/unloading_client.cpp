@@ -173,7 +173,7 @@ void resets_the_device(const Client& client) {
   measure(client, problem, loaded.function, 3);
   client.check(client.api().cuDevicePrimaryCtxReset_v2(0));
   loaded = load(client, kGm);
-  problem.launch(loaded.function, kGm, 2);
+  Problem(client).launch(loaded.function, kGm, 2);
 }
 
 }  // namespace

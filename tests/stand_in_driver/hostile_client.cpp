@@ -1,0 +1,415 @@
+// usage: stand_in_hostile_client WORD[:NUMBER]... Launches kernels, and does in between what programs do that are hard
+// to run under a survey: ends in odd ways, forks, lets go of what launches under way use, fails, waits. Prints what the
+// launches left.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/stand_in_driver/hostile_program.h"
+
+namespace msda::stand_in {
+
+Place::Place(const Client& of) : client(of) {
+  client.check(client.api().cuStreamCreate(&stream, kStreamNonBlocking));
+  tiny = load("tiny_kernel", kPlain, &module);
+  drawn = load("survey_drawn_sum", kFloatReduction);
+  number = client.upload(std::vector<int>{0});
+  std::vector<float> x;
+  for (int i = 0; i < 1000; ++i) x.push_back(1.0f / static_cast<float>(i + 1));
+  values = client.upload(x);
+  total = client.upload(std::vector<float>{0});
+}
+
+CUfunction Place::load(const std::string& kernel, Code code, CUmodule* its_module) const {
+  CUmodule loaded = nullptr;
+  CUfunction function = nullptr;
+  client.check(client.api().cuModuleLoadData(&loaded, image_of(kernel, code, false).c_str()));
+  client.check(client.api().cuModuleGetFunction(&function, loaded, kernel.c_str()));
+  if (its_module != nullptr) *its_module = loaded;
+  return function;
+}
+
+void Place::add_one(CUstream on) const {
+  const int addend = 1;
+  const Argument arguments[] = {number, addend};
+  launch(tiny, on, arguments);
+}
+
+void Place::sum() const {
+  const int count = 1000;
+  const Argument arguments[] = {total, values, count};
+  launch(drawn, stream, arguments);
+}
+
+int Place::number_now() const {
+  client.check(client.api().cuCtxSynchronize_v2(nullptr));
+  return client.download<int>(number, 1)[0];
+}
+
+MoreFunctions::MoreFunctions() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto find = [&]<class Function>(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(dlsym(library, name));
+    if (!function) throw std::runtime_error(name);
+  };
+  find(query, "cuStreamQuery");
+  find(host_function, "cuLaunchHostFunc");
+  find(wait_value, "cuStreamWaitValue32_v2");
+  find(current_context, "cuCtxGetCurrent");
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void sleep_for(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+
+// Some that run once more, some that vary, and a graph.
+void launches(const Client& client, int times) {
+  const Place place(client);
+  const GraphApi api = graph_api(Via::kDlsym);
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  client.check(api.cuStreamBeginCapture_v2(place.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  place.add_one();
+  place.sum();
+  client.check(api.cuStreamEndCapture(place.stream, &graph));
+  client.check(api.cuGraphInstantiateWithFlags(&exec, graph, 0));
+  for (int i = 0; i < times; ++i) {
+    place.add_one();
+    place.sum();
+    client.check(api.cuGraphLaunch(exec, place.stream));
+  }
+  std::printf("number %d\n", place.number_now());
+}
+
+// Prints a line once each launch is done.
+void runs_on(const Client& client, int) {
+  const Place place(client);
+  for (;;) {
+    place.add_one();
+    place.sum();
+    client.wait_for_all();
+    if (write(STDOUT_FILENO, "x\n", 2) != 2) _exit(1);
+  }
+}
+
+void closes_descriptors(const Client& client, int) {
+  const Place place(client);
+  place.add_one();
+  closefrom(3);
+  int files[40];
+  for (int i = 0; i < 40; ++i) {
+    files[i] = open(("own." + std::to_string(i)).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (write(files[i], "precious", 8) != 8) throw std::runtime_error("write");
+  }
+  for (int i = 0; i < 5; ++i) place.add_one(), place.sum();
+  int changed = 0;
+  for (const int file : files) {
+    char text[16] = {};
+    changed += pread(file, text, sizeof text, 0) != 8 || std::string(text) != "precious";
+  }
+  std::printf("number %d, changed %d\n", place.number_now(), changed);
+}
+
+void limits_file_sizes(const Client& client, int bytes) {
+  const rlimit limit{static_cast<rlim_t>(bytes), RLIM_INFINITY};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  launches(client, 5);
+}
+
+void vforks(const Client& client, int times) {
+  const Place place(client);
+  for (int i = 0; i < times; ++i) {
+    place.add_one();
+    const pid_t child = vfork();
+    if (child == 0) {
+      execl("/nonexistent", "x", nullptr);
+      _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::printf("%d ", WEXITSTATUS(status));
+  }
+  std::printf("number %d\n", place.number_now());
+}
+
+// In a forked child. Those that use the driver print what it says: it works in no child.
+int end_child(const Client& client, const Place& place, int kind) {
+  const Api& api = client.api();
+  if (kind == 0) _exit(0);
+  if (kind == 1) exit(0);
+  CUdeviceptr memory = 0;
+  int addend = 1;
+  CUdeviceptr number = place.number;
+  void* pointers[] = {&number, &addend};
+  const CUresult results[] = {api.cuMemAlloc_v2(&memory, 100),
+                              api.cuLaunchKernel(place.tiny, 1, 1, 1, 1, 1, 1, 0, place.stream, pointers, nullptr),
+                              api.cuCtxSynchronize_v2(nullptr),
+                              api.cuMemFree_v2(number),
+                              api.cuStreamDestroy_v2(place.stream),
+                              api.cuModuleUnload(place.module),
+                              api.cuDevicePrimaryCtxReset_v2(0)};
+  for (const CUresult result : results) {
+    if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(1);
+  }
+  if (kind == 2) _exit(0);
+  exit(0);
+}
+
+// While threads launch, and allocate and free.
+void forks(const Client& client, int times) {
+  const Place place(client);
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  std::atomic<int> launched{0};
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      client.enter_thread();
+      while (!is_over) {
+        place.add_one();
+        ++launched;
+        place.sum();
+        client.check(client.api().cuMemFree_v2(client.allocate(100)));
+      }
+    });
+  }
+  int failed = 0;
+  std::fflush(stdout);
+  for (int i = 0; i < times; ++i) {
+    sleep_for(3);
+    const pid_t child = fork();
+    if (child == 0) end_child(client, place, i % 4);
+    int status = 1;
+    const auto end = Clock::now() + std::chrono::seconds(5);
+    while (waitpid(child, &status, WNOHANG) == 0) {
+      if (Clock::now() > end) kill(child, SIGKILL);
+      sleep_for(1);
+    }
+    failed += status != 0;
+  }
+  is_over = true;
+  for (auto& thread : threads) thread.join();
+  std::printf("failed %d, %d too few\n", failed, launched - place.number_now());
+}
+
+// While a thread launches.
+void exits_beside_a_thread(const Client& client, int milliseconds) {
+  static const Place place(client);
+  std::thread([&client] {
+    client.enter_thread();
+    for (;;) place.add_one(), place.sum();
+  }).detach();
+  sleep_for(milliseconds);
+  exit(5);
+}
+
+void exits_from_a_handler(const Client& client, int microseconds) {
+  std::signal(SIGALRM, [](int) { exit(7); });
+  const itimerval at{{0, 0}, {0, microseconds}};
+  setitimer(ITIMER_REAL, &at, nullptr);
+  runs_on(client, 0);
+}
+
+void ends_from_a_handler(const Client& client, int microseconds) {
+  std::signal(SIGALRM, [](int) { _exit(7); });
+  const itimerval at{{0, 0}, {0, microseconds}};
+  setitimer(ITIMER_REAL, &at, nullptr);
+  runs_on(client, 0);
+}
+
+void raises(const Client& client, int number) {
+  launches(client, 5);
+  const Place place(client);
+  for (int i = 0; i < 4; ++i) place.add_one();
+  std::fflush(stdout);
+  std::raise(number);
+}
+
+// What launches under way use goes away; the program does not wait.
+
+void resets(const Client& client, int times) {
+  for (int i = 0; i < times; ++i) {
+    const Place place(client);
+    for (int k = 0; k < 4; ++k) place.add_one(), place.sum();
+    if (i % 2 == 0) std::printf("number %d\n", place.number_now());
+    client.check(client.api().cuDevicePrimaryCtxReset_v2(0));
+  }
+}
+
+void unloads(const Client& client, int times) {
+  Place place(client);
+  for (int i = 0; i < times; ++i) {
+    for (int k = 0; k < 4; ++k) place.add_one();
+    client.check(client.api().cuModuleUnload(place.module));
+    place.tiny = place.load("tiny_kernel", kPlain, &place.module);
+  }
+  std::printf("number %d\n", place.number_now());
+}
+
+void frees(const Client& client, int times) {
+  Place place(client);
+  const CUfunction slow = place.load("survey_take_long", kPlain);
+  const int milliseconds = 10;
+  for (int i = 0; i < times; ++i) {
+    const Argument arguments[] = {place.number, milliseconds};
+    place.launch(slow, place.stream, arguments);
+    client.check(client.api().cuMemFree_v2(place.number));
+    place.number = client.upload(std::vector<int>{i});
+  }
+  std::printf("number %d\n", place.number_now());
+}
+
+void destroys_streams(const Client& client, int times) {
+  Place place(client);
+  const CUfunction slow = place.load("survey_take_long", kPlain);
+  const int milliseconds = 10;
+  const Argument arguments[] = {place.number, milliseconds};
+  for (int i = 0; i < times; ++i) {
+    place.launch(slow, place.stream, arguments);
+    client.wait_for_all();
+    place.add_one();
+    client.check(client.api().cuStreamDestroy_v2(place.stream));
+    client.check(client.api().cuStreamCreate(&place.stream, kStreamNonBlocking));
+    client.wait_for_all();
+  }
+  std::printf("number %d\n", place.number_now());
+}
+
+// Launches that the driver refuses, between others.
+void fails(const Client& client, int times) {
+  const Place place(client);
+  CUdeviceptr number = place.number;
+  int addend = 1;
+  void* pointers[] = {&number, &addend};
+  const auto launch = [&](CUfunction function, unsigned threads, unsigned shared, CUstream stream, void** parameters) {
+    std::printf("%d ",
+                client.api().cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, shared, stream, parameters, nullptr));
+  };
+  for (int i = 0; i < times; ++i) {
+    place.add_one();
+    launch(place.tiny, 2048, 0, place.stream, pointers);
+    launch(place.tiny, 1, 1 << 30, place.stream, pointers);
+    launch(place.tiny, 1, 0, place.stream, nullptr);
+    launch(reinterpret_cast<CUfunction>(&number), 1, 0, place.stream, pointers);
+    launch(nullptr, 1, 0, place.stream, pointers);
+    launch(place.tiny, 1, 0, reinterpret_cast<CUstream>(&number), pointers);
+  }
+  std::printf("number %d\n", place.number_now());
+}
+
+// A launch that reaches memory which is not there, and what follows.
+void faults(const Client& client, int after) {
+  const Place place(client);
+  const Api& api = client.api();
+  for (int i = 0; i < after; ++i) place.add_one();
+  client.wait_for_all();
+  CUdeviceptr wrong = 4096, memory = 0;
+  int addend = 1, number = 0;
+  void* pointers[] = {&wrong, &addend};
+  std::printf("launch %d\n", api.cuLaunchKernel(place.tiny, 1, 1, 1, 1, 1, 1, 0, place.stream, pointers, nullptr));
+  std::printf("wait %d\n", api.cuStreamSynchronize(place.stream));
+  std::printf("launch %d\n", api.cuLaunchKernel(place.tiny, 1, 1, 1, 1, 1, 1, 0, place.stream, pointers, nullptr));
+  std::printf("allocate %d\n", api.cuMemAlloc_v2(&memory, 100));
+  std::printf("copy %d\n", api.cuMemcpyDtoH_v2(&number, place.number, sizeof number));
+  std::printf("free %d\n", api.cuMemFree_v2(place.number));
+  std::printf("synchronize %d\n", api.cuCtxSynchronize_v2(nullptr));
+}
+
+void launches_in_threads(const Client& client, int times) {
+  const Place place(client);
+  std::vector<std::thread> threads;
+  std::vector<int> results(4);
+  for (int& result : results) {
+    threads.emplace_back([&client, &place, &result, times] {
+      client.enter_thread();
+      CUstream stream = nullptr;
+      client.check(client.api().cuStreamCreate(&stream, kStreamNonBlocking));
+      const int addend = 3;
+      for (int i = 0; i < times; ++i) {
+        const CUdeviceptr number = client.upload(std::vector<int>{i});
+        const Argument arguments[] = {number, addend};
+        for (int k = 0; k < 3; ++k) place.launch(place.tiny, stream, arguments);
+        client.check(client.api().cuStreamSynchronize(stream));
+        result += client.download<int>(number, 1)[0];
+        client.check(client.api().cuMemFree_v2(number));
+      }
+      client.check(client.api().cuStreamDestroy_v2(stream));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const int result : results) std::printf("%d ", result);
+  std::printf("\n");
+}
+
+// As a plug-in does that is unloaded: the driver may stay.
+void lets_the_driver_go(const Client& client, int) {
+  launches(client, 4);
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  for (int i = 0; i < 8; ++i) dlclose(library);
+}
+
+using Act = void (*)(const Client&, int);
+const std::map<std::string, Act, std::less<>> kActs = {
+    {"launches", launches},
+    {"runs_on", runs_on},
+    {"closes_descriptors", closes_descriptors},
+    {"limits_file_sizes", limits_file_sizes},
+    {"vforks", vforks},
+    {"forks", forks},
+    {"exits_beside_a_thread", exits_beside_a_thread},
+    {"exits_from_a_handler", exits_from_a_handler},
+    {"ends_from_a_handler", ends_from_a_handler},
+    {"raises", raises},
+    {"resets", resets},
+    {"unloads", unloads},
+    {"frees", frees},
+    {"destroys_streams", destroys_streams},
+    {"fails", fails},
+    {"faults", faults},
+    {"launches_in_threads", launches_in_threads},
+    {"lets_the_driver_go", lets_the_driver_go},
+    {"awaits_the_host", awaits_the_host},
+    {"awaits_a_stream", awaits_a_stream},
+    {"launches_beside_a_host_function", launches_beside_a_host_function},
+    {"launches_beside_a_value", launches_beside_a_value},
+    {"launches_beside_an_event", launches_beside_an_event},
+    {"takes_long", takes_long},
+    {"writes_beside_a_long_launch", writes_beside_a_long_launch},
+    {"alternates_devices", alternates_devices},
+    {"reaches_the_other_device", reaches_the_other_device},
+    {"launches_a_graph_of_two_contexts", launches_a_graph_of_two_contexts},
+    {"makes_contexts", makes_contexts}};
+
+void act(const Client& client, const std::string& word) {
+  const size_t colon = word.find(':');
+  const int number = colon == word.npos ? 1 : std::stoi(word.substr(colon + 1));
+  kActs.at(word.substr(0, colon))(client, number);
+}
+
+}  // namespace
+}  // namespace msda::stand_in
+
+int main(int count, char** words) {
+  using namespace msda::stand_in;
+  try {
+    const Client client(Via::kDlsym);
+    for (int i = 1; i < count; ++i) act(client, words[i]);
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
