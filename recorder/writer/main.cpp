@@ -71,6 +71,11 @@ int main(int argc, char** argv) {
   app.add_option("--survey-seconds", options.survey_seconds, "For how long, from the first launch on")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
+  app.add_option("--survey-patience", options.survey_patience,
+                 "How long to wait for a launch, or for work before it, which may wait for the program")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("SECONDS")
+      ->capture_default_str();
   app.add_option("--survey-label", options.survey_label, "Only launches whose label (msda_record_label) has this text")
       ->type_name("TEXT");
   app.add_flag("--survey-no-neighbour", options.survey_alone,

@@ -15,6 +15,7 @@ struct Options {
   bool force = false, digest_only = false, survey = false;
   int survey_runs = 2, survey_memory = 50;                     // extra launches; percent of the device's free memory
   int64_t survey_from = 0, survey_to = 0, survey_seconds = 0;  // 0: from the first, to the last, without end
+  int64_t survey_patience = 10;                                // seconds that it waits for a launch
   std::string survey_label;                                    // a part of the label
   bool survey_alone = false;                                   // nothing occupies a part of the device
   bool survey_poison = false;                                  // memory that nobody wrote is filled with patterns

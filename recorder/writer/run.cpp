@@ -132,6 +132,7 @@ void set_environment(const Options& options, const std::string& library, const s
     set("MSDA_RECORD_SURVEY", "1");
     set("MSDA_RECORD_SURVEY_RUNS", std::to_string(options.survey_runs));
     set("MSDA_RECORD_SURVEY_MEMORY", std::to_string(options.survey_memory));
+    set("MSDA_RECORD_SURVEY_PATIENCE", std::to_string(options.survey_patience));
     const std::pair<const char*, int64_t> limits[] = {
         {"FROM", options.survey_from}, {"TO", options.survey_to}, {"SECONDS", options.survey_seconds}};
     for (const auto& [name, value] : limits) {

@@ -25,7 +25,7 @@ namespace {
 struct SurveyOptions : Options {
   std::vector<std::string> words;  // a capture, or a command
   std::string output = "survey.h5", kernel;
-  int64_t runs = 2, memory = 50, from = 0, to = 0, seconds = 0;
+  int64_t runs = 2, memory = 50, patience = 10, from = 0, to = 0, seconds = 0;
   std::string label;
   bool force = false, all = false, no_neighbour = false, poison = false;
 };
@@ -41,7 +41,8 @@ bool is_command(const std::vector<std::string>& words) {
 void record_survey(const SurveyOptions& options) {
   const std::string recorder = (record::this_program().parent_path() / "msda-record").string();
   Spawn spawn{{recorder, "--survey", "--survey-runs", std::to_string(options.runs), "--survey-memory",
-               std::to_string(options.memory), "-o", options.output}};
+               std::to_string(options.memory), "--survey-patience", std::to_string(options.patience), "-o",
+               options.output}};
   const std::pair<const char*, int64_t> limits[] = {
       {"--survey-from", options.from}, {"--survey-to", options.to}, {"--survey-seconds", options.seconds}};
   for (const auto& [flag, value] : limits) {
@@ -97,6 +98,8 @@ void add_survey_command(CLI::App& app, int& status) {
       ->type_name("REGEX");
   add_count(*command, "--runs", options->runs, "Extra launches of each launch; default 2");
   add_count(*command, "--memory", options->memory, "Percent of the free memory for copies; default 50");
+  add_count(*command, "--patience", options->patience,
+            "Seconds to wait for a launch, or for work before it, which may wait for the program; default 10");
   add_count(*command, "--from", options->from, "The first launch to survey, among all of the program's");
   add_count(*command, "--to", options->to, "The last one");
   add_count(*command, "--seconds", options->seconds, "For how long, from the program's first launch on");

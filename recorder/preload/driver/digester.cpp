@@ -94,10 +94,10 @@ bool Digester::map_slots() {
   return true;
 }
 
-void Digester::context_ends() noexcept {
+void Digester::context_ends(cuda::Context context) noexcept {
   const std::lock_guard lock(mutex_);
   pinned_ = false;
-  sums_.clear();
+  cuda::forget(sums_, context);
 }
 
 // 0 if they cannot be allocated.

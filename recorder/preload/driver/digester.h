@@ -70,7 +70,7 @@ class Digester {
 
   // A context ends, and with it everything that the recorder has on its device (cudaDeviceReset). Digests that are not
   // ready by then never will be.
-  void context_ends() noexcept;
+  void context_ends(cuda::Context context) noexcept;
 
  private:
   friend class Digests;

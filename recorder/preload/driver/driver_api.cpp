@@ -53,6 +53,7 @@ Driver find() {
   get(driver.kernel_function, "cuKernelGetFunction");
   get(driver.device_attribute, "cuDeviceGetAttribute");
   get(driver.retain_primary_context, "cuDevicePrimaryCtxRetain");
+  get(driver.release_primary_context, "cuDevicePrimaryCtxRelease_v2");
   get(driver.set_context, "cuCtxSetCurrent");
   get(driver.primary_context_state, "cuDevicePrimaryCtxGetState");
   get(driver.host_device_pointer, "cuMemHostGetDevicePointer_v2");

@@ -22,7 +22,7 @@ using Graph = struct GraphHandle*;
 using GraphNode = struct GraphNodeHandle*;
 using GraphExec = struct GraphExecHandle*;
 
-inline constexpr Result kSuccess = 0, kNotReady = 600;
+inline constexpr Result kSuccess = 0, kNotInitialized = 3, kDeinitialized = 4, kNotReady = 600;
 inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;  // of `extra`
 inline constexpr uint64_t kPerThreadDefaultStream = 2;                                    // of cuGetProcAddress
 
@@ -93,6 +93,7 @@ struct Driver {
   Result (*kernel_function)(Function*, Function) = nullptr;                  // cuKernelGetFunction
   Result (*device_attribute)(int*, int, int) = nullptr;                      // cuDeviceGetAttribute
   Result (*retain_primary_context)(Context*, int) = nullptr;                 // cuDevicePrimaryCtxRetain
+  Result (*release_primary_context)(int) = nullptr;                          // cuDevicePrimaryCtxRelease_v2
   Result (*set_context)(Context) = nullptr;                                  // cuCtxSetCurrent
   Result (*primary_context_state)(int, unsigned*, int*) = nullptr;           // cuDevicePrimaryCtxGetState
   Result (*host_device_pointer)(DevicePointer*, void*, unsigned) = nullptr;  // cuMemHostGetDevicePointer_v2

@@ -67,10 +67,10 @@ void Neighbour::end_after(cuda::Stream stream) noexcept {
   driver.wait_for_event(stream, device->ended, 0);
 }
 
-void Neighbour::context_ends() noexcept {
+void Neighbour::context_ends(cuda::Context context) noexcept {
   const std::lock_guard lock(mutex_);
   kernel_.context_ends();
-  devices_.clear();
+  cuda::forget(devices_, context);
 }
 
 }  // namespace msda::record

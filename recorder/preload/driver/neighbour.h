@@ -21,7 +21,7 @@ class Neighbour {
   void begin() noexcept;
   // It ends once the stream has done what it has to do now, and before the stream does anything else.
   void end_after(cuda::Stream stream) noexcept;
-  void context_ends() noexcept;
+  void context_ends(cuda::Context context) noexcept;
 
  private:
   struct Device {

@@ -1,7 +1,7 @@
 #include "recorder/preload/driver/own_memory.h"
 
+#include <map>
 #include <mutex>
-#include <set>
 
 #include "recorder/adapters/made_once.h"
 
@@ -10,7 +10,18 @@ namespace {
 
 struct OwnMemory {
   std::mutex mutex;
-  std::set<DevicePointer> addresses;
+  std::map<DevicePointer, Context> addresses;
+
+  void add(DevicePointer address) {
+    Context context = nullptr;
+    if (driver().current_context(&context) != kSuccess) context = nullptr;
+    const std::lock_guard lock(mutex);
+    addresses[address] = context;
+  }
+  void remove(DevicePointer address) {
+    const std::lock_guard lock(mutex);
+    addresses.erase(address);
+  }
 };
 
 OwnMemory& own_memory() {
@@ -18,26 +29,16 @@ OwnMemory& own_memory() {
   return memory.get();
 }
 
-void note_own(DevicePointer address) {
-  const std::lock_guard lock(own_memory().mutex);
-  own_memory().addresses.insert(address);
-}
-
-void forget_own(DevicePointer address) {
-  const std::lock_guard lock(own_memory().mutex);
-  own_memory().addresses.erase(address);
-}
-
 }  // namespace
 
 Result allocate_own(DevicePointer& address, uint64_t bytes) {
   const Result result = driver().allocate(&address, bytes);
-  if (result == kSuccess) note_own(address);
+  if (result == kSuccess) own_memory().add(address);
   return result;
 }
 
 Result free_own(DevicePointer address) {
-  forget_own(address);
+  own_memory().remove(address);
   return driver().free(address);
 }
 
@@ -50,20 +51,20 @@ Result allocate_own_on_host(DevicePointer& address, uint64_t bytes) {
   const Result result = driver().host_allocate(&memory, bytes, kPortable | kMapped);
   if (result != kSuccess) return result;
   address = reinterpret_cast<uintptr_t>(memory);
-  note_own(address);
+  own_memory().add(address);
   return result;
 }
 
 Result free_own_on_host(DevicePointer address) {
-  forget_own(address);
+  own_memory().remove(address);
   return driver().host_free(reinterpret_cast<void*>(address));
 }
 
-void note_own(const void* memory) { note_own(reinterpret_cast<uintptr_t>(memory)); }
+void note_own(const void* memory) { own_memory().add(reinterpret_cast<uintptr_t>(memory)); }
 
-void forget_own() {
+void forget_own(Context context) {
   const std::lock_guard lock(own_memory().mutex);
-  own_memory().addresses.clear();
+  std::erase_if(own_memory().addresses, [&](const auto& one) { return context == nullptr || one.second == context; });
 }
 
 bool is_own(DevicePointer address) {

@@ -16,8 +16,17 @@ Result allocate_own_on_host(DevicePointer& address, uint64_t bytes);
 Result free_own_on_host(DevicePointer address);
 // Memory of the host that the recorder has registered with the driver.
 void note_own(const void* memory);
-// A context ends, and its memory with it; whatever is left of other contexts' memory is not known any more.
-void forget_own();
+// A context ends, and its memory with it. Null: nobody knows which, and what is left is not known any more.
+void forget_own(Context context);
+// The same of what somebody keeps by context.
+template <class Map>
+void forget(Map& by_context, Context context) {
+  if (context == nullptr) {
+    by_context.clear();
+  } else {
+    by_context.erase(context);
+  }
+}
 // Whether an allocation of the recorder's begins there.
 bool is_own(DevicePointer address);
 

@@ -73,10 +73,10 @@ std::optional<std::vector<uint64_t>> Saver::found(cuda::Stream stream) noexcept 
   return std::nullopt;
 }
 
-void Saver::context_ends() noexcept {
+void Saver::context_ends(cuda::Context context) noexcept {
   const std::lock_guard lock(mutex_);
   kernel_.context_ends();
-  found_.clear();
+  cuda::forget(found_, context);
   any_ = 0;
 }
 

@@ -29,7 +29,7 @@ class Saver {
   std::optional<std::vector<uint64_t>> found(cuda::Stream stream) noexcept;
   // Copies, no more. Unlike the driver's copies it knows no bounds within a module's variables.
   bool copy(std::span<const SavedPiece> pieces, cuda::Stream stream) noexcept { return save(pieces, {}, stream); }
-  void context_ends() noexcept;
+  void context_ends(cuda::Context context) noexcept;
 
  private:
   struct Found {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
+#include "recorder/preload/driver/own_memory.h"
 
 namespace msda::record {
 
@@ -50,10 +51,10 @@ std::optional<std::vector<uint64_t>> Settler::brought() noexcept try {
   return std::nullopt;
 }
 
-void Settler::context_ends() noexcept {
+void Settler::context_ends(cuda::Context context) noexcept {
   const std::lock_guard lock(mutex_);
   kernel_.context_ends();
-  events_.clear();
+  cuda::forget(events_, context);
   is_pinned_ = false;
 }
 

@@ -33,7 +33,7 @@ class Settler {
   std::optional<std::vector<uint64_t>> brought() noexcept;
 
   // A context ends, and with it the code that was loaded (cudaDeviceReset).
-  void context_ends() noexcept;
+  void context_ends(cuda::Context context) noexcept;
 
  private:
   cuda::Event event_of_this_context();

@@ -90,8 +90,6 @@ void* real(HookId id) {
   return found;
 }
 
-constexpr Result kNotInitialized = 3;
-
 // The hook, as a wrapper's handler sees it.
 template <class Function>
 struct Hook {
@@ -101,7 +99,7 @@ struct Hook {
   template <class... Arguments>
   Result operator()(Arguments... arguments) const {
     auto* next = reinterpret_cast<Function*>(real(id));
-    return next != nullptr ? next(arguments...) : kNotInitialized;
+    return next != nullptr ? next(arguments...) : cuda::kNotInitialized;
   }
 };
 
@@ -141,11 +139,25 @@ bool still_active(int device) {
 }
 bool still_active(cuda::Context) { return false; }
 
+// The context that is going to end; null if it is not known.
+cuda::Context context_of(cuda::Context context) { return context; }
+cuda::Context context_of(int device) {
+  const cuda::Driver& driver = cuda::driver();
+  cuda::Context context = nullptr;
+  if (driver.retain_primary_context == nullptr || driver.release_primary_context == nullptr || !still_active(device) ||
+      driver.retain_primary_context(&context, device) != cuda::kSuccess) {
+    return nullptr;
+  }
+  const Inside guard;
+  driver.release_primary_context(device);
+  return context;
+}
+
 // What the recorder kept on the device, and what it pinned, is lost with the context.
-void device_state_is_lost() {
-  Digester::instance().context_ends();
+void device_state_is_lost(cuda::Context context) {
+  Digester::instance().context_ends(context);
   Gatherer::instance().context_ends();
-  if (Survey::is_wanted()) Survey::instance().context_ends();
+  if (Survey::is_wanted()) Survey::instance().context_ends(context);
   recording().device_is_reset();
 }
 
@@ -231,13 +243,16 @@ template <class Function>
 auto ended_context(Hook<Function> hook) {
   return [hook](auto context_or_device) {
     if (inside) return hook(context_or_device);
-    if (surveys()) Survey::instance().look_at_results();
+    const auto no_trial = undisturbed_turn();
     program_waits();
     recording().drain();  // launches under way would never finish
     const EndOfStream end;
     context_unloaded();  // first: before it returns, another thread may get a handle that was of this context
+    const cuda::Context context = context_of(context_or_device);
     const Result result = hook(context_or_device);
-    if (!still_active(context_or_device)) device_state_is_lost();
+    // In a forked child the driver does nothing, and another thread of the parent may have had the recorder's locks.
+    const bool has_driver = result != cuda::kNotInitialized && result != cuda::kDeinitialized;
+    if (has_driver && !still_active(context_or_device)) device_state_is_lost(context);
     return result;
   };
 }
@@ -246,10 +261,9 @@ template <class Function>
 auto destroyed_stream(Hook<Function> hook) {
   return [hook](cuda::Stream stream) {
     const EndOfStream end;
-    if (surveys()) {
-      Survey::instance().look_at_results();
-      Survey::instance().memory().stream_destroyed(stream);  // first: afterwards the handle may be reused
-    }
+    const auto no_trial = undisturbed_turn();
+    // First: afterwards the handle may be reused.
+    if (surveys()) Survey::instance().memory().stream_destroyed(stream);
     return hook(stream);
   };
 }
@@ -303,6 +317,7 @@ auto loaded_library(Hook<Function> hook) {
 template <class Function>
 auto unloaded_code(Hook<Function> hook, Owner::Kind kind) {
   return [hook, kind](auto handle) {
+    const auto no_trial = undisturbed_turn();
     unloaded({kind, reinterpret_cast<uintptr_t>(handle)});  // first: afterwards the handle may be reused
     return hook(handle);
   };

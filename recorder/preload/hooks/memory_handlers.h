@@ -22,7 +22,10 @@ auto created_stream(Hook hook) {
 inline void note_stream(cuda::Stream stream) { Survey::instance().memory().stream_used(stream); }
 void note_stream(const auto&) {}
 
-// What must not happen while a launch is run again.
+// While it lives no launch is run again, and those that were have come to their end.
+inline TrialLock::Turn undisturbed_turn() { return surveys() ? Survey::instance().no_trial() : TrialLock::Turn(); }
+
+// What must not happen while a launch is run again; what gives a stream something to do that may wait for the program.
 template <class Hook>
 auto undisturbed(Hook hook) {
   return [hook](auto... arguments) {

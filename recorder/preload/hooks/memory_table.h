@@ -98,6 +98,19 @@
     unsigned flags), (stream, to, value, flags), wrote_value, "cuStreamWriteValue64")                                  \
   MSDA_TWINS(X, cuStreamBatchMemOp_v2, _ptsz, (cuda::Stream stream, unsigned count, void* operations, unsigned         \
     flags), (stream, count, operations, flags), written_anywhere, "cuStreamBatchMemOp")                                \
+  MSDA_TWINS(X, cuLaunchHostFunc, _ptsz, (cuda::Stream stream, void (*function)(void*), void* data), (stream,          \
+    function, data), undisturbed, "cuLaunchHostFunc")                                                                  \
+  MSDA_TWINS(X, cuStreamAddCallback, _ptsz, (cuda::Stream stream, void (*function)(cuda::Stream, cuda::Result,         \
+    void*), void* data, unsigned flags), (stream, function, data, flags), undisturbed, "cuStreamAddCallback")          \
+  MSDA_TWINS(X, cuStreamWaitEvent, _ptsz, (cuda::Stream stream, cuda::Event event, unsigned flags), (stream, event,    \
+    flags), undisturbed, "cuStreamWaitEvent")                                                                          \
+  MSDA_TWINS(X, cuStreamWaitValue32_v2, _ptsz, (cuda::Stream stream, cuda::DevicePointer at, unsigned value,           \
+    unsigned flags), (stream, at, value, flags), undisturbed, "cuStreamWaitValue32")                                   \
+  MSDA_TWINS(X, cuStreamWaitValue64_v2, _ptsz, (cuda::Stream stream, cuda::DevicePointer at, uint64_t value,           \
+    unsigned flags), (stream, at, value, flags), undisturbed, "cuStreamWaitValue64")                                   \
+  MSDA_TWINS(X, cuWaitExternalSemaphoresAsync, _ptsz, (const void* semaphores, const void* parameters, unsigned        \
+    count, cuda::Stream stream), (semaphores, parameters, count, stream), undisturbed,                                 \
+    "cuWaitExternalSemaphoresAsync")                                                                                   \
   X(cuIpcGetMemHandle, cuda::Result, (void* handle, cuda::DevicePointer memory), (handle, memory),                     \
     written_anywhere, "cuIpcGetMemHandle", 13000, false)                                                               \
   X(cuMemPoolExportPointer, cuda::Result, (void* data, cuda::DevicePointer memory), (data, memory),                    \

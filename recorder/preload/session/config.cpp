@@ -117,6 +117,8 @@ Config read_config() {
   config.survey = environment("MSDA_RECORD_SURVEY") == "1";
   if (const uint64_t runs = number("MSDA_RECORD_SURVEY_RUNS"))
     config.survey_runs = static_cast<int>(std::min<uint64_t>(runs, 100));
+  if (const uint64_t seconds = number("MSDA_RECORD_SURVEY_PATIENCE"))
+    config.survey_patience = static_cast<double>(std::min<uint64_t>(seconds, 1'000'000));
   config.survey_from = number("MSDA_RECORD_SURVEY_FROM");
   config.survey_to = number("MSDA_RECORD_SURVEY_TO");
   config.survey_seconds = number("MSDA_RECORD_SURVEY_SECONDS");

@@ -26,6 +26,7 @@ struct Config {
   bool digest_only = false;      // record digests instead of tensors
   bool survey = false;           // run each launch again, and tell which vary
   int survey_runs = 2;           // extra launches
+  double survey_patience = 10;   // seconds that it waits for a launch, or for work before it
   bool survey_neighbour = true;  // beside which they run
   bool survey_poison = false;    // and on poisoned memory, to find results that depend on memory that nobody wrote
   // Which launches: from one to another of the program's, from 1 on, 0 for no end; in so many seconds from the first

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/driver/own_memory.h"
 
 namespace msda::record {
 
@@ -26,7 +27,7 @@ class CopySpace {
   // The program needs the memory more. False if there is none.
   bool give_back();
   // A context ends, and with it the memory.
-  void context_ends() { memory_.clear(); }
+  void context_ends(cuda::Context context) { cuda::forget(memory_, context); }
 
  private:
   struct Memory {

@@ -1,9 +1,21 @@
 #include "recorder/preload/survey/device_memory.h"
 
+#include <algorithm>
+
+#include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/survey/reach.h"
 #include "recorder/preload/survey/trial.h"
 
 namespace msda::record {
+namespace {
+
+// Null if there is none.
+cuda::Context current_context() {
+  cuda::Context context = nullptr;
+  return cuda::driver().current_context(&context) == cuda::kSuccess ? context : nullptr;
+}
+
+}  // namespace
 
 void DeviceMemory::allocated(const DeviceRange& range) {
   const std::lock_guard lock(mutex_);
@@ -36,48 +48,62 @@ std::vector<DeviceRange> DeviceMemory::allocations_here() const {
 }
 
 void DeviceMemory::stream_created(cuda::Stream stream) {
+  const cuda::Context context = current_context();
   const std::lock_guard lock(mutex_);
-  streams_.insert(stream);
+  streams_[stream] = context;
 }
 
 void DeviceMemory::stream_destroyed(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
-  for (auto* streams : {&streams_, &used_, &used_unseen_}) streams->erase(stream);
+  streams_.erase(stream);
+  for (auto* some : {&used_, &used_unseen_}) std::erase_if(*some, [&](auto& one) { return one.stream == stream; });
+}
+
+// With the lock held.
+DeviceMemory::Known DeviceMemory::known(cuda::Stream stream) const {
+  const auto found = streams_.find(stream);
+  return {found != streams_.end() ? found->second : current_context(), stream};
 }
 
 void DeviceMemory::stream_used(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
-  used_.insert(stream);
+  used_.insert(known(stream));
 }
 
-std::vector<cuda::Stream> DeviceMemory::streams_to_wait_for() {
+std::vector<DeviceMemory::Known> DeviceMemory::streams_to_wait_for() {
   constexpr unsigned kOften = 64;
+  const cuda::Context here = current_context();
   const std::lock_guard lock(mutex_);
-  std::set<cuda::Stream> some{nullptr, cuda::kStreamPerThread};
-  const auto add = [&](const std::set<cuda::Stream>& more) { some.insert(more.begin(), more.end()); };
-  add(used_);
-  add(used_unseen_);
-  if (++waits_ % kOften == 0) add(streams_);
+  std::set<Known> some{{here, nullptr}, {here, cuda::kStreamPerThread}};
+  for (const auto* used : {&used_, &used_unseen_}) some.insert(used->begin(), used->end());
+  if (++waits_ % kOften == 0) {
+    for (const auto& [stream, context] : streams_) some.insert({context, stream});
+  }
   return {some.begin(), some.end()};
 }
 
-bool DeviceMemory::wait_for_streams(double seconds) {
-  for (const cuda::Stream stream : streams_to_wait_for()) {
-    int capturing = 0;
-    // To ask a stream that is captured what it has to do would end the capture.
-    if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) continue;
-    const bool is_idle = cuda::driver().query(stream) == cuda::kSuccess;
-    if (!is_idle && !wait_for(stream, seconds)) return false;
-    const std::lock_guard lock(mutex_);
-    if (used_.erase(stream) == 0 && !is_idle && streams_.contains(stream)) used_unseen_.insert(stream);
-  }
+bool DeviceMemory::wait_for_stream(const Known& one, double seconds) {
+  const InContext current(one.context);
+  const auto& [context, stream] = one;
+  int capturing = 0;
+  // To ask a stream that is captured what it has to do would end the capture.
+  if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) return true;
+  const bool is_idle = cuda::driver().query(stream) == cuda::kSuccess;
+  if (!is_idle && !wait_for(stream, seconds)) return false;
+  const std::lock_guard lock(mutex_);
+  if (used_.erase(one) == 0 && !is_idle && streams_.contains(stream)) used_unseen_.insert(one);
   return true;
 }
 
-void DeviceMemory::context_ends() {
+bool DeviceMemory::wait_for_streams(double seconds) {
+  return std::ranges::all_of(streams_to_wait_for(), [&](const Known& one) { return wait_for_stream(one, seconds); });
+}
+
+void DeviceMemory::context_ends(cuda::Context context) {
+  const auto ends = [&](cuda::Context one) { return context == nullptr || one == context; };
   const std::lock_guard lock(mutex_);
-  bytes_.clear();
-  for (auto* streams : {&streams_, &used_, &used_unseen_}) streams->clear();
+  std::erase_if(streams_, [&](const auto& one) { return ends(one.second); });
+  for (auto* some : {&used_, &used_unseen_}) std::erase_if(*some, [&](const Known& one) { return ends(one.context); });
 }
 
 }  // namespace msda::record

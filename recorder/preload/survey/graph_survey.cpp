@@ -96,10 +96,7 @@ Unsurveyed Survey::reach_of_graph(GraphTicket& ticket) {
 Unsurveyed Survey::prepare_graph(GraphTicket& ticket) {
   if (ticket.graph->never != Unsurveyed::kNone) return ticket.graph->never;
   if (const Unsurveyed why = reach_of_graph(ticket); why != Unsurveyed::kNone) return why;
-  if (!memory_.wait_for_streams(patience_)) {
-    patience_ = kLittlePatience;
-    return Unsurveyed::kBusy;
-  }
+  if (!is_alone(ticket.turn)) return Unsurveyed::kBusy;
   const Unsurveyed why = save_and_follow(ticket.reach, ticket.stream, [&](const DeviceRange& all) {
     if (!ticket.memory.reserve(ticket.reach, graph_space_, ticket.graph->left_on_host, ticket.stream)) {
       return Unsurveyed::kOverLimit;
@@ -118,8 +115,12 @@ Unsurveyed Survey::prepare_graph(GraphTicket& ticket) {
 
 // Keeps the result of the program's own launch. Whether that stayed within what was copied before.
 Unsurveyed Survey::check_graph(GraphTicket& ticket) {
-  if (!wait_for(ticket.stream, kPatience)) return ticket.graph->never = Unsurveyed::kBusy;
-  if (!ticket.memory.keep_result(memory_.hull()) || !wait_for(ticket.stream, kPatience)) return Unsurveyed::kRefused;
+  if (!for_launches_.note(wait_for(ticket.stream, for_launches_.seconds()))) {
+    return ticket.graph->never = Unsurveyed::kBusy;
+  }
+  if (!ticket.memory.keep_result(memory_.hull()) || !wait_for(ticket.stream, most_patience_)) {
+    return Unsurveyed::kRefused;
+  }
   // A table of pointers that the graph itself has made names memory that was not copied: this time, and not the next.
   Reach now = ticket.reach;
   if (add_found(now, ticket.stream).value_or(true)) return Unsurveyed::kOtherMemory;
@@ -146,7 +147,7 @@ bool Survey::launch_step(const KernelStep& step, const Planned& planned, GraphTi
   const cuda::Result result = launch_again(launch.launched());
   if (trial.kernel == nullptr) return result == cuda::kSuccess;
   const Unsurveyed why = end_trial(launch.launched(), trial, result);
-  finish_under_way();  // before the graph's next step changes memory
+  finish_under_way(trial.turn);  // before the graph's next step changes memory
   return why != Unsurveyed::kBusy && why != Unsurveyed::kRefused;
 }
 
@@ -171,10 +172,10 @@ bool Survey::do_again(GraphTicket& ticket, size_t& begun) {
 
 void Survey::before_graph(cuda::GraphExec exec, cuda::Stream stream, GraphTicket& ticket) noexcept {
   by_itself([&] {
-    ticket.lock = locked();
-    if (!ticket.lock.owns_lock() || recording().is_over()) return;
-    finish_under_way();
+    ticket.turn = lock_.take(most_patience_);
     memory_.stream_used(stream);
+    if (!ticket.turn.owns_lock() || recording().is_over()) return;
+    finish_under_way(ticket.turn);
     int capturing = 0;
     // Into another graph, or it will fail.
     if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) return;
@@ -188,18 +189,20 @@ void Survey::before_graph(cuda::GraphExec exec, cuda::Stream stream, GraphTicket
     ticket.is_prepared = why == Unsurveyed::kNone;
     if (!ticket.is_prepared) count_graph(ticket, 0, why);
   });
+  if (!ticket.is_prepared) ticket.turn.pass();
 }
 
 // Between the two copies nothing of the program may run: it must not see what the graph does the second time.
 Unsurveyed Survey::run_graph(GraphTicket& ticket, size_t& begun) {
   const Unsurveyed why = check_graph(ticket);
   if (why != Unsurveyed::kNone) return why;
+  if (!ticket.turn.begin_repeating()) return Unsurveyed::kBusy;
   bool is_done = false;
   try {
     is_done = ticket.memory.put_back_before() && do_again(ticket, begun);
   } catch (...) {  // no memory of the host
   }
-  const bool is_back = ticket.memory.put_back_result() && wait_for(ticket.stream, kPatience);
+  const bool is_back = ticket.memory.put_back_result() && cuda::driver().synchronize(ticket.stream) == cuda::kSuccess;
   return is_done && is_back ? Unsurveyed::kNone : ticket.graph->never = Unsurveyed::kCaptured;
 }
 
@@ -212,7 +215,7 @@ void Survey::after_graph(GraphTicket& ticket, cuda::Result result) noexcept {
       report_now_and_then();
     });
   }
-  if (ticket.lock.owns_lock()) ticket.lock.unlock();
+  ticket.turn.end();
 }
 
 }  // namespace msda::record

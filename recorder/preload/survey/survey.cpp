@@ -53,13 +53,16 @@ Survey& Survey::instance() {
 }
 
 Survey::Survey()
-    : space_(config().survey_share), graph_space_(config().survey_share), poison_space_(config().survey_share) {
+    : most_patience_(config().survey_patience),
+      space_(config().survey_share),
+      graph_space_(config().survey_share),
+      poison_space_(config().survey_share) {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
 }
 
 // The driver works in no child; nothing is destroyed, as another thread of the parent may have been changing it.
 void Survey::forget_in_child() {
-  new (&mutex_) std::timed_mutex;
+  new (&lock_) TrialLock;
   for (CopySpace* space : spaces()) new (space) CopySpace(config().survey_share);
   new (&loaded_) decltype(loaded_);
   new (&under_way_) decltype(under_way_);
@@ -69,16 +72,11 @@ void Survey::forget_in_child() {
   new (&unwritten_) Unwritten;
 }
 
-std::unique_lock<std::timed_mutex> Survey::locked() noexcept {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (!lock.try_lock_for(std::chrono::duration<double>(kPatience))) lock.release();
-  return lock;
-}
-
-std::unique_lock<std::timed_mutex> Survey::no_trial() noexcept {
-  auto lock = locked();
-  if (lock.owns_lock() && under_way_) by_itself([&] { finish_under_way(); });
-  return lock;
+TrialLock::Turn Survey::no_trial() noexcept {
+  TrialLock::Turn turn = lock_.take(most_patience_);
+  if (turn.owns_lock() && under_way_) by_itself([&] { finish_under_way(turn); });
+  turn.pass();
+  return turn;
 }
 
 SurveyedKernel& Survey::row_of(const std::string& name, const std::string& digest) {
@@ -150,6 +148,11 @@ Unsurveyed Survey::save_and_follow(Reach& reach, cuda::Stream stream,
   }
 }
 
+// Waits for other threads' calls, and for what they and this one have given the device to do.
+bool Survey::is_alone(TrialLock::Turn& turn) {
+  return for_streams_.note(turn.is_alone(for_streams_.seconds()) && memory_.wait_for_streams(for_streams_.seconds()));
+}
+
 // What its parameters name, unless it must not, or cannot, run again.
 Unsurveyed Survey::find_reach(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
   SurveyedKernel& kernel = *loaded.kernel;
@@ -166,10 +169,7 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
   if (kernel.never != Unsurveyed::kNone) return kernel.never;  // since a moment ago
   const size_t named = ticket.reach.ranges().size();
   for (const DeviceRange& variable : *loaded.variables) ticket.reach.add(variable);
-  if (!memory_.wait_for_streams(patience_)) {
-    patience_ = kLittlePatience;
-    return Unsurveyed::kBusy;
-  }
+  if (!is_alone(ticket.turn)) return Unsurveyed::kBusy;
   ticket.looks_later =
       kernel.is_checked && kernel.surveyed >= kWatched && !kernel.has_pointers && ticket.reach.shared.empty();
   if (const Unsurveyed why = save(launched, ticket); why != Unsurveyed::kNone) return why;
@@ -186,9 +186,9 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
 
 void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   by_itself([&] {
-    ticket.lock = locked();
-    if (!ticket.lock.owns_lock() || recording().is_over()) return;
+    ticket.turn = lock_.take(most_patience_);
     memory_.stream_used(launched.stream);
+    if (!ticket.turn.owns_lock() || recording().is_over()) return;
     int capturing = 0;
     // A launch that is captured into a graph does not run: it is counted when the graph is launched. One that the
     // driver will refuse does not run either.
@@ -198,8 +198,9 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     }
     const Loaded& loaded = this->loaded(launched.function);
     SurveyedKernel& kernel = *loaded.kernel;
+    if (kernel.layout.kernel.empty()) return;  // no function: the driver will refuse it
     const auto leave_out = [&](Unsurveyed why) {
-      finish_under_way();
+      finish_under_way(ticket.turn);
       ticket.writes_unknown = !count_reached_as_written(launched, loaded, why);
     };
     if (!recording().wants(kernel.layout.kernel.c_str())) return leave_out(Unsurveyed::kNotAsked);
@@ -213,7 +214,7 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   });
   if (ticket.kernel != nullptr) return;
   if (ticket.writes_unknown) unwritten_.all_written();
-  if (ticket.lock.owns_lock()) ticket.lock.unlock();
+  ticket.turn.pass();
 }
 
 Unsurveyed Survey::begin_trial(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
@@ -221,7 +222,7 @@ Unsurveyed Survey::begin_trial(const Launched& launched, const Loaded& loaded, T
   ticket.kernel = loaded.kernel;
   Unsurveyed why = find_reach(launched, loaded, ticket);
   const double finish = now_in_seconds();
-  finish_under_way();  // until then the device works on that
+  finish_under_way(ticket.turn);  // until then the device works on that
   loaded.kernel->seconds -= now_in_seconds() - finish;
   if (why == Unsurveyed::kNone) why = prepare(launched, loaded, ticket);
   loaded.kernel->seconds += now_in_seconds() - begin;
@@ -235,7 +236,12 @@ Unsurveyed Survey::begin_trial(const Launched& launched, const Loaded& loaded, T
 // After the program's own launch: whether it may run again.
 Unsurveyed Survey::may_repeat(const Launched& launched, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
-  if (!ticket.trial.is_launch_done(kPatience)) return kernel.never = Unsurveyed::kBusy;
+  if (!ticket.trial.is_launch_done(for_launches_.seconds())) {
+    const bool is_busy = cuda::driver().query(launched.stream) == cuda::kNotReady;  // or it failed
+    if (is_busy) for_launches_.note(/*in_time=*/false);
+    return kernel.never = is_busy ? Unsurveyed::kBusy : Unsurveyed::kRefused;
+  }
+  for_launches_.note(/*in_time=*/true);
   if (ticket.looks_later) {
     const auto has_more = add_found(ticket.reach, launched.stream);
     kernel.has_pointers = has_more.value_or(true);
@@ -252,7 +258,7 @@ Unsurveyed Survey::may_repeat(const Launched& launched, Ticket& ticket) {
   return *shares ? kernel.never = Unsurveyed::kShared : Unsurveyed::kNone;
 }
 
-void Survey::finish_under_way() {
+void Survey::finish_under_way(TrialLock::Turn& turn) {
   if (!under_way_) return;
   const double begin = now_in_seconds();
   UnderWay launch = *std::exchange(under_way_, std::nullopt);
@@ -263,8 +269,9 @@ void Survey::finish_under_way() {
   // Into a graph that the program has begun to capture nothing must come.
   int capturing = 0;
   if (varies.value_or(false) && cuda::driver().is_capturing(launch.stream, &capturing) == cuda::kSuccess &&
-      capturing == 0) {
+      capturing == 0 && turn.begin_repeating()) {
     why = explain(LaunchOfStep(launch.step, launch.stream).launched(), launch.repeated);
+    turn.end_repeating();
   }
   if (why != Unsurveyed::kNone) count(kernel, why);
   kernel.seconds += now_in_seconds() - begin;
@@ -279,6 +286,7 @@ void Survey::drop_under_way() noexcept try {
 Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
   if (const Unsurveyed why = may_repeat(launched, ticket); why != Unsurveyed::kNone) return why;
+  if (!ticket.turn.begin_repeating()) return Unsurveyed::kBusy;
   if (!ticket.trial.begin(launched)) return kernel.never = Unsurveyed::kRefused;
   // It never varied: if it does now, its caller is told of its next launch that varies.
   if (kernel.surveyed >= kWatched && kernel.varied == 0 && !config().survey_poison) {
@@ -326,7 +334,8 @@ bool Survey::count_reached_as_written(const Launched& launched, const Loaded& lo
   reached.kernel = loaded.kernel;
   reached.reach = reach_of(*parameters);
   for (const DeviceRange& variable : *loaded.variables) reached.reach.add(variable);
-  if (!memory_.wait_for_streams(patience_) || save(launched, reached) != Unsurveyed::kNone) return false;
+  if (!for_streams_.note(memory_.wait_for_streams(for_streams_.seconds()))) return false;
+  if (save(launched, reached) != Unsurveyed::kNone) return false;
   count_as_written(reached.reach, why);
   return true;
 }
@@ -359,7 +368,7 @@ void Survey::after_launch(const Launched& launched, Ticket& ticket, cuda::Result
     report_now_and_then();
   });
   if (ticket.writes_unknown) count_as_written(ticket.reach, why);
-  if (ticket.lock.owns_lock()) ticket.lock.unlock();
+  ticket.turn.end();
 }
 
 // A launch, by its number among the program's, from 1 on.
@@ -392,8 +401,9 @@ void Survey::report_now_and_then() {
 }
 
 void Survey::report() noexcept {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  constexpr double kShortly = 1;  // seconds
+  const TrialLock::Turn turn = lock_.take_at_end(kShortly);
+  if (!turn.owns_lock()) return;
   try {
     drop_under_way();  // the program ends; the driver may have ended already, or have been interrupted by a signal
     report_changes();
@@ -402,8 +412,10 @@ void Survey::report() noexcept {
 }
 
 std::string Survey::lines() {
-  const auto lock = no_trial();
+  auto turn = lock_.take(most_patience_);
   std::string lines;
+  if (!turn.owns_lock()) return lines;
+  by_itself([&] { finish_under_way(turn); });
   for (const auto& [name, kernel] : kernels_) {
     const int64_t varied = kernel->varies_only_beside() ? 0 : kernel->varied;
     for (const int64_t count : {varied, kernel->surveyed, kernel->launches}) lines += std::to_string(count) + " ";
@@ -415,26 +427,26 @@ std::string Survey::lines() {
 bool Survey::make_room() noexcept {
   bool made = false;
   by_itself([&] {
-    const auto lock = locked();
-    if (!lock.owns_lock()) return;
-    finish_under_way();
+    auto turn = lock_.take(most_patience_);
+    if (!turn.owns_lock()) return;
+    finish_under_way(turn);
     for (CopySpace* space : spaces()) made = space->give_back() || made;
   });
   return made;
 }
 
-void Survey::context_ends() noexcept {
-  const auto lock = locked();
+void Survey::context_ends(cuda::Context context) noexcept {
+  const auto turn = lock_.take(most_patience_);
   drop_under_way();
-  for (CopySpace* space : spaces()) space->context_ends();
+  for (CopySpace* space : spaces()) space->context_ends(context);
   graphs_.context_ends();
-  memory_.context_ends();
+  memory_.context_ends(context);
   unwritten_.all_written();
-  Neighbour::instance().context_ends();
-  Saver::instance().context_ends();
-  Settler::instance().context_ends();
+  Neighbour::instance().context_ends(context);
+  Saver::instance().context_ends(context);
+  Settler::instance().context_ends(context);
   Poisoner::instance().context_ends();
-  cuda::forget_own();
+  cuda::forget_own(context);
 }
 
 }  // namespace msda::record

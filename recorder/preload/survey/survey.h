@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,7 +21,9 @@
 #include "recorder/preload/survey/graph_memory.h"
 #include "recorder/preload/survey/graph_steps.h"
 #include "recorder/preload/survey/known_graphs.h"
+#include "recorder/preload/survey/patience.h"
 #include "recorder/preload/survey/repeated_launch.h"
+#include "recorder/preload/survey/trial_lock.h"
 #include "recorder/preload/survey/unwritten.h"
 
 namespace msda::record {
@@ -34,9 +35,9 @@ class Survey {
   static bool is_wanted() noexcept;
 
   // What before_launch() passes to after_launch(); without a kernel the launch is not run again. While it lives, no
-  // other thread launches, copies or frees.
+  // other thread launches, copies or frees, or, if this launch does not run again, no other launch does.
   struct Ticket : RepeatedLaunch {
-    std::unique_lock<std::timed_mutex> lock;
+    TrialLock::Turn turn;
     bool is_first = false;
     bool looks_later = false;    // whether it has more memory, by pointers in memory: after the launch
     bool writes_unknown = true;  // what it writes is not accounted for
@@ -52,7 +53,7 @@ class Survey {
     bool is_wanted = false, is_asked = false;  // counted; and surveyed
   };
   struct GraphTicket {
-    std::unique_lock<std::timed_mutex> lock;
+    TrialLock::Turn turn;
     std::shared_ptr<KnownGraph> graph;
     cuda::Stream stream = nullptr;
     std::vector<Planned> plan;
@@ -70,7 +71,7 @@ class Survey {
   KnownGraphs& graphs() { return graphs_; }
 
   // Held while a thread changes memory or frees it, so that no launch is run again meanwhile.
-  std::unique_lock<std::timed_mutex> no_trial() noexcept;
+  TrialLock::Turn no_trial() noexcept;
   // Looks at the extra launches that are under way, if there are any, once they are done.
   void look_at_results() noexcept { no_trial(); }
   DeviceMemory& memory() { return memory_; }
@@ -78,7 +79,7 @@ class Survey {
   Unwritten& unwritten() { return unwritten_; }
   // The program's allocation has failed for want of memory: gives back the survey's own. False if it has none.
   bool make_room() noexcept;
-  void context_ends() noexcept;
+  void context_ends(cuda::Context context) noexcept;
   // Tells the writer what is new. A signal handler may call it.
   void report() noexcept;
   // For the program itself: "varied surveyed launches name" of each kernel, a line each. May throw std::bad_alloc.
@@ -101,10 +102,10 @@ class Survey {
   Unsurveyed save_and_follow(Reach& reach, cuda::Stream stream,
                              const std::function<Unsurveyed(const DeviceRange& all)>& copy);
   static std::optional<bool> add_found(Reach& reach, cuda::Stream stream);
+  bool is_alone(TrialLock::Turn& turn);
   Unsurveyed may_repeat(const Launched& launched, Ticket& ticket);
   Unsurveyed run(const Launched& launched, Ticket& ticket);
-  std::unique_lock<std::timed_mutex> locked() noexcept;
-  void finish_under_way();
+  void finish_under_way(TrialLock::Turn& turn);
   void drop_under_way() noexcept;
   void poison(const Launched& launched, Ticket& ticket);
   void count_as_written(const Reach& reach, Unsurveyed why);
@@ -134,11 +135,12 @@ class Survey {
     int64_t number;  // of the launch
   };
 
-  // How long a launch, or work before it on other streams, may take: it may wait for something that this thread is
-  // about to do. The latter once that was in vain.
-  static constexpr double kPatience = 10, kLittlePatience = 0.1;  // seconds
+  // How long a launch, or work before it on other streams, may take.
+  const double most_patience_;  // seconds
+  Patience for_launches_{most_patience_, most_patience_ / 10, most_patience_ / 100};
+  Patience for_streams_{most_patience_, most_patience_ / 100, most_patience_ / 1e4};
 
-  std::timed_mutex mutex_;  // guards what follows
+  TrialLock lock_;  // guards what follows
   std::optional<UnderWay> under_way_;
   CopySpace space_, graph_space_, poison_space_;  // for launches; for graphs that have them; for poisoned launches
   std::array<CopySpace*, 3> spaces() { return {&space_, &graph_space_, &poison_space_}; }
@@ -146,9 +148,8 @@ class Survey {
   std::map<std::pair<cuda::Context, cuda::Function>, Loaded> loaded_;                       // until code is unloaded
   std::map<std::pair<std::string, std::string>, std::unique_ptr<SurveyedKernel>> kernels_;  // by name and image
   int64_t launches_ = 0;
-  double begun_ = 0;             // seconds of the clock, at the first launch
-  double told_ = 0;              // seconds of the clock, when the writer was told last
-  double patience_ = kPatience;  // for other streams
+  double begun_ = 0;  // seconds of the clock, at the first launch
+  double told_ = 0;   // seconds of the clock, when the writer was told last
 
   DeviceMemory memory_;
   Unwritten unwritten_;
