@@ -82,6 +82,13 @@ def test_memory_of_the_other_device(tmp_path):
     assert kernels["survey_read_host"]["surveyed"] == 4
 
 
+@pytest.mark.parametrize("word", ["exports_memory", "imports_memory"])
+def test_memory_of_another_process(tmp_path, word):
+    kernels = surveyed(tmp_path, f"{word}:4", expected="number 4, lost 0\n")
+    assert kernels["survey_take_long"]["not_surveyed"] == {"shared_memory": 4}
+    assert kernels["tiny_kernel"]["surveyed"] == 4  # it reaches none of it
+
+
 def test_a_graph_of_two_contexts_does_not_run_again(tmp_path):
     kernels = surveyed(tmp_path, "launches_a_graph_of_two_contexts:3", expected="here 3\nthere 3\n")
     assert kernels["tiny_kernel"]["not_surveyed"] == {"captured": 6}

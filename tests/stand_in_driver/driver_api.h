@@ -77,6 +77,10 @@ enum CUdriverProcAddressQueryResult : int {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2
 };
 
+struct CUipcMemHandle {
+  char reserved[64];
+};
+
 struct CUlaunchAttribute {
   int id;
   char pad[4];
@@ -215,6 +219,9 @@ CUresult cuMemFree_v2(CUdeviceptr pointer);
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags);
 CUresult cuMemFreeHost(void* pointer);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer);
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer);
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsigned int flags);
+CUresult cuIpcCloseMemHandle(CUdeviceptr pointer);
 CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values, CUdeviceptr pointer);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes);
 CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes);

@@ -68,6 +68,8 @@ MoreFunctions::MoreFunctions() {
   find(host_function, "cuLaunchHostFunc");
   find(wait_value, "cuStreamWaitValue32_v2");
   find(current_context, "cuCtxGetCurrent");
+  find(export_memory, "cuIpcGetMemHandle");
+  find(import_memory, "cuIpcOpenMemHandle_v2");
 }
 
 namespace {
@@ -391,6 +393,8 @@ const std::map<std::string, Act, std::less<>> kActs = {
     {"alternates_devices", alternates_devices},
     {"reaches_the_other_device", reaches_the_other_device},
     {"launches_a_graph_of_two_contexts", launches_a_graph_of_two_contexts},
+    {"exports_memory", exports_memory},
+    {"imports_memory", imports_memory},
     {"makes_contexts", makes_contexts}};
 
 void act(const Client& client, const std::string& word) {

@@ -1,4 +1,7 @@
+#include <chrono>
 #include <cstdio>
+#include <cstring>
+#include <thread>
 #include <vector>
 
 #include "tests/stand_in_driver/hostile_program.h"
@@ -28,7 +31,50 @@ CUcontext context_of_second(const Client& client) {
   return context;
 }
 
+// Launches that change the first number while another process, as which a thread stands in, counts in the second one.
+// It sees whether somebody takes back what it wrote.
+void count_beside(const Client& client, int times, CUdeviceptr numbers) {
+  const Place here(client);
+  const CUfunction function = here.load("survey_take_long", kPlain);
+  const int milliseconds = 5;
+  const Argument arguments[] = {numbers, milliseconds};
+  std::atomic<bool> is_over{false};
+  int lost = 0;
+  std::thread other([&] {
+    const std::atomic_ref<int> count(reinterpret_cast<int*>(static_cast<uintptr_t>(numbers))[1]);
+    for (int i = count; !is_over; ++i) {
+      lost += count != i;
+      count = i + 1;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  for (int i = 0; i < times; ++i) {
+    here.add_one();
+    here.launch(function, here.stream, arguments);
+  }
+  client.wait_for_all();
+  is_over = true;
+  other.join();
+  std::printf("number %d, lost %d\n", client.download<int>(numbers, 1)[0], lost > 0);
+}
+
 }  // namespace
+
+void exports_memory(const Client& client, int times) {
+  const CUdeviceptr numbers = client.upload(std::vector<int>(2));
+  CUipcMemHandle handle{};
+  client.check(MoreFunctions().export_memory(&handle, numbers + sizeof(int)));
+  count_beside(client, times, numbers);
+}
+
+void imports_memory(const Client& client, int times) {
+  const CUdeviceptr numbers = client.upload(std::vector<int>(2));
+  CUipcMemHandle handle{};
+  std::memcpy(&handle, &numbers, sizeof numbers);  // as another process tells it
+  CUdeviceptr imported = 0;
+  client.check(MoreFunctions().import_memory(&imported, handle, 1));
+  count_beside(client, times, imported);
+}
 
 // Each launch of one while the other one's, and what a survey makes of it, may be under way; default streams as well.
 void alternates_devices(const Client& client, int times) {

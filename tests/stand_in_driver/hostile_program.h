@@ -38,6 +38,8 @@ struct MoreFunctions {
   decltype(&cuLaunchHostFunc) host_function = nullptr;
   decltype(&cuStreamWaitValue32_v2) wait_value = nullptr;
   decltype(&cuCtxGetCurrent) current_context = nullptr;
+  decltype(&cuIpcGetMemHandle) export_memory = nullptr;
+  decltype(&cuIpcOpenMemHandle_v2) import_memory = nullptr;
   MoreFunctions();
 };
 
@@ -50,10 +52,12 @@ void launches_beside_an_event(const Client& client, int times);
 void takes_long(const Client& client, int milliseconds);
 void writes_beside_a_long_launch(const Client& client, int milliseconds);
 
-// hostile_devices.cpp: several contexts.
+// hostile_devices.cpp: several contexts, and memory of several processes.
 void alternates_devices(const Client& client, int times);
 void reaches_the_other_device(const Client& client, int times);
 void launches_a_graph_of_two_contexts(const Client& client, int times);
+void exports_memory(const Client& client, int times);
+void imports_memory(const Client& client, int times);
 void makes_contexts(const Client& client, int times);
 
 }  // namespace msda::stand_in

@@ -176,6 +176,28 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p
   return CUDA_SUCCESS;
 }
 
+// A handle is the address. What another process has allocated is memory of this one here.
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
+  if (const CUresult error = enter()) return error;
+  if (!handle || !allocated(pointer, 1)) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(handle, &pointer, sizeof pointer);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsigned int) {
+  if (const CUresult error = enter()) return error;
+  CUdeviceptr address = 0;
+  std::memcpy(&address, &handle, sizeof address);
+  if (!pointer || !allocated(address, 1)) return CUDA_ERROR_INVALID_VALUE;
+  *pointer = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
+  if (const CUresult error = enter()) return error;
+  return allocated(pointer, 1) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values, CUdeviceptr pointer) {
   if (const CUresult error = enter()) return error;
   // CU_POINTER_ATTRIBUTE_*

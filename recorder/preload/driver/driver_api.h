@@ -18,6 +18,9 @@ using Function = struct FunctionHandle*;  // a CUfunction, or a CUkernel that wa
 using Module = struct ModuleHandle*;
 using Library = struct LibraryHandle*;
 using Pool = struct PoolHandle*;
+struct IpcHandle {  // CUipcMemHandle
+  char bytes[64];
+};
 using Graph = struct GraphHandle*;
 using GraphNode = struct GraphNodeHandle*;
 using GraphExec = struct GraphExecHandle*;

@@ -4,9 +4,11 @@
 // handles the code jumps to the real dlsym with the caller's frame untouched and substitutes nothing: the dynamic
 // linker finds the preload's own symbols anyway.
 #include <cstring>
+#include <string_view>
 
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/hooks/table.h"
 
 #if !defined(__x86_64__)
 #error "dlsym.cpp: write the jump below for this processor"
@@ -14,13 +16,21 @@
 
 namespace msda::record {
 
+// Of the driver's functions that are replaced.
+constexpr bool is_third_letter(char letter) {
+  return std::string_view("CDEGILMSW").find(letter) != std::string_view::npos;
+}
+#define MSDA_IS_FOUND(name, ...) &&is_third_letter(#name[2])
+static_assert(true MSDA_DRIVER_HOOKS(MSDA_IS_FOUND));
+#undef MSDA_IS_FOUND
+
 void* substitute(const char* name, void* found) noexcept {
   if (found == nullptr || name == nullptr) return found;
   if (std::strncmp(name, "msda_", 5) == 0) {
     if (void* ours = substitute_abi(name, found)) return ours;
   } else if (std::strncmp(name, "cupti", 5) == 0) {
     if (void* ours = substitute_cupti(name, found)) return ours;
-  } else if (name[0] == 'c' && name[1] == 'u' && std::strchr("CDEGLMS", name[2]) != nullptr) {
+  } else if (name[0] == 'c' && name[1] == 'u' && is_third_letter(name[2])) {
     if (void* ours = substitute_driver(name, found)) return ours;
   } else if (std::strncmp(name, "srand", 5) == 0 || std::strncmp(name, "seed48", 6) == 0 ||
              std::strncmp(name, "initstate", 9) == 0 || std::strncmp(name, "curandSet", 9) == 0) {

@@ -13,6 +13,7 @@
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/cupti_hook.h"
+#include "recorder/preload/hooks/foreign_handlers.h"
 #include "recorder/preload/hooks/graph_handlers.h"
 #include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/hooks/memory_handlers.h"

@@ -6,6 +6,7 @@
 #include "recorder/preload/driver/copy_layout.h"
 #include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/session/config.h"
+#include "recorder/preload/survey/foreign_memory.h"
 #include "recorder/preload/survey/survey.h"
 
 namespace msda::record {
@@ -168,16 +169,6 @@ auto allocated_pitch(Hook hook) {
   };
 }
 
-// The same memory may be mapped elsewhere as well, and be written there.
-template <class Hook>
-auto mapped_memory(Hook hook) {
-  return [hook](cuda::DevicePointer pointer, size_t bytes, auto... arguments) {
-    const cuda::Result result = hook(pointer, bytes, arguments...);
-    note_allocation(result, pointer, bytes);
-    return result;
-  };
-}
-
 template <class Hook>
 auto freed_memory(Hook hook) {
   return [hook](cuda::DevicePointer pointer, auto... arguments) {
@@ -185,6 +176,7 @@ auto freed_memory(Hook hook) {
     const auto alone = Survey::instance().no_trial();
     Survey::instance().memory().freed(pointer);
     Survey::instance().unwritten().freed(pointer);
+    ForeignMemory::instance().forget(pointer);
     return hook(pointer, arguments...);
   };
 }

@@ -112,11 +112,21 @@
     count, cuda::Stream stream), (semaphores, parameters, count, stream), undisturbed,                                 \
     "cuWaitExternalSemaphoresAsync")                                                                                   \
   X(cuIpcGetMemHandle, cuda::Result, (void* handle, cuda::DevicePointer memory), (handle, memory),                     \
-    written_anywhere, "cuIpcGetMemHandle", 13000, false)                                                               \
+    exported_memory, "cuIpcGetMemHandle", 13000, false)                                                                \
+  X(cuIpcOpenMemHandle_v2, cuda::Result, (cuda::DevicePointer* pointer, cuda::IpcHandle handle, unsigned flags),       \
+    (pointer, handle, flags), imported_memory, "cuIpcOpenMemHandle", 13000, false)                                     \
+  X(cuIpcCloseMemHandle, cuda::Result, (cuda::DevicePointer pointer), (pointer), freed_memory,                         \
+    "cuIpcCloseMemHandle", 13000, false)                                                                               \
   X(cuMemPoolExportPointer, cuda::Result, (void* data, cuda::DevicePointer memory), (data, memory),                    \
-    written_anywhere, "cuMemPoolExportPointer", 13000, false)                                                          \
+    exported_memory, "cuMemPoolExportPointer", 13000, false)                                                           \
+  X(cuMemPoolImportPointer, cuda::Result, (cuda::DevicePointer* pointer, cuda::Pool pool, void* data),                 \
+    (pointer, pool, data), imported_memory, "cuMemPoolImportPointer", 13000, false)                                    \
+  X(cuMemExportToShareableHandle, cuda::Result, (void* to, uint64_t handle, int type, uint64_t flags),                 \
+    (to, handle, type, flags), exported_handle, "cuMemExportToShareableHandle", 13000, false)                          \
+  X(cuMemImportFromShareableHandle, cuda::Result, (uint64_t* handle, void* from, int type), (handle, from, type),      \
+    imported_handle, "cuMemImportFromShareableHandle", 13000, false)                                                   \
   X(cuMemGetHandleForAddressRange, cuda::Result, (void* handle, cuda::DevicePointer memory, size_t bytes, int          \
-    type, uint64_t flags), (handle, memory, bytes, type, flags), written_anywhere,                                     \
+    type, uint64_t flags), (handle, memory, bytes, type, flags), exported_memory,                                      \
     "cuMemGetHandleForAddressRange", 13000, false)                                                                     \
   X(cuMemcpyBatchAsync, cuda::Result, (cuda::DevicePointer* to, cuda::DevicePointer* from, size_t* bytes, size_t       \
     count, void* attributes, size_t* of_copies, size_t kinds, size_t* failed, cuda::Stream stream), (to, from,         \

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "recorder/preload/driver/own_calls.h"
+#include "recorder/preload/survey/foreign_memory.h"
 #include "recorder/preload/survey/reach.h"
 #include "recorder/preload/survey/trial.h"
 
@@ -40,9 +41,10 @@ std::vector<DeviceRange> DeviceMemory::allocations_here() const {
     const std::lock_guard lock(mutex_);
     for (const auto& [address, bytes] : bytes_) here.push_back({address, bytes});
   }
-  // One may have gone in a way that no hook sees, as a pool's memory does with the pool.
+  // One may have gone in a way that no hook sees, as a pool's memory does with the pool. Others write what is foreign.
   std::erase_if(here, [](const DeviceRange& range) {
-    return !is_memory_of_this_device(range.address) || !cuda::is_allocated(range.address, range.bytes);
+    return ForeignMemory::instance().has(range) || !is_memory_of_this_device(range.address) ||
+           !cuda::is_allocated(range.address, range.bytes);
   });
   return here;
 }

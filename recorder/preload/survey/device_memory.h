@@ -17,7 +17,7 @@ class DeviceMemory {
   void freed(uint64_t address);
   // From the first byte of them to the last, for all devices.
   DeviceRange hull() const;
-  // Those in the memory of the calling thread's device, as the driver says.
+  // Those in the memory of the calling thread's device, as the driver says, that no other process has.
   std::vector<DeviceRange> allocations_here() const;
 
   void stream_created(cuda::Stream stream);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "recorder/preload/driver/own_memory.h"
+#include "recorder/preload/survey/foreign_memory.h"
 
 namespace msda::record {
 namespace {
@@ -81,10 +82,11 @@ void Reach::add_allocation_of(uint64_t word) {
   if (!may_be_address(word) || has(word)) return;
   const Place place = place_of(word);
   if (word - place.base >= place.bytes || cuda::is_own(place.base)) return;
-  if (place.is_of_this_device()) {
-    add({place.base, place.bytes});
+  const DeviceRange allocation{place.base, place.bytes};
+  if (place.is_of_this_device() && !ForeignMemory::instance().has(allocation)) {
+    add(allocation);
   } else {
-    add_to(shared, {place.base, place.bytes});
+    add_to(shared, allocation);
   }
 }
 

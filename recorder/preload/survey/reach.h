@@ -24,7 +24,7 @@ class Reach {
   // Whether the address lies in one of them.
   bool has(uint64_t address) const;
 
-  // Memory of the host, or of another device, that a parameter points into: somebody else may read or write it
+  // Memory of the host, of another device, or that other processes have, too: somebody else may read or write it
   // meanwhile, so a launch that changes it must not run again.
   std::vector<DeviceRange> shared;
 

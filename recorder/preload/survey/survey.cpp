@@ -21,6 +21,7 @@
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/recording.h"
+#include "recorder/preload/survey/foreign_memory.h"
 #include "recorder/preload/survey/kept_launch.h"
 #include "recorder/preload/survey/pointers.h"
 #include "recorder/preload/survey/poison_trial.h"
@@ -70,6 +71,7 @@ void Survey::forget_in_child() {
   new (&memory_) DeviceMemory;
   new (&graphs_) KnownGraphs;
   new (&unwritten_) Unwritten;
+  new (&ForeignMemory::instance()) ForeignMemory;
 }
 
 TrialLock::Turn Survey::no_trial() noexcept {

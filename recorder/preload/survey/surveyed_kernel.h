@@ -27,7 +27,7 @@ enum class Unsurveyed {
   kGraphNodes,   // in a CUDA graph that does more than launch kernels, copy and set memory
   kCollective,   // it waits for other processes or devices
   kOtherMemory,  // it changes memory that its parameters do not name
-  kShared,       // its parameters point into memory of the host, or of another device
+  kShared,       // it changes memory of the host, of another device, or that other processes have, too
   kOverLimit,    // there is no room for copies of what it reaches
   kUnknownCode,  // so its variables on the device are not known
   kCallsOut,     // it prints, allocates, or launches kernels itself
