@@ -10,6 +10,8 @@ import time
 import pytest
 from conftest import BUILD, REPLAY
 from schemas import check
+from test_full_disk import small_disk  # noqa: F401
+from test_hostile import CLIENT as CALLING_CLIENT
 from test_recording import RECORD, environment, pytestmark  # noqa: F401
 
 CLIENT = BUILD / "stand_in" / "stand_in_hostile_client"
@@ -142,6 +144,27 @@ def test_ends(tmp_path, words, status):
     assert sum(kernel["surveyed"] for kernel in kernels.values()) >= 1
     if words[0].startswith("exits_beside"):
         assert kernels["survey_drawn_sum"]["surveyed"] > 10  # all, though a thread is launching
+
+
+@pytest.mark.parametrize("words", [
+    ["plain"], ["closes_descriptors"], ["reuses_descriptors_as_sockets"], ["closes_standard_streams", "0", "1", "2"],
+    ["starts_a_program_that_is_not_there"], ["counts_children"], ["tells_ignored_signals"], ["limits_file_sizes", "100"],
+    ["limits_descriptors"], ["uses_all_descriptors"], ["forks_amidst_calls", "10"], ["ends", "quick_exit"], ["ends", "exit_group"],
+], ids="-".join)
+def test_calls_without_launches_are_as_without_the_survey(tmp_path, words):
+    plain = run(tmp_path / "plain", [CALLING_CLIENT, *words])
+    done = run(tmp_path / "under", [RECORD, *OPTIONS, "--survey-poison", "--", CALLING_CLIENT, *words])
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), done.stderr
+    left = {path.name for path in (tmp_path / "under").iterdir()} - {path.name for path in (tmp_path / "plain").iterdir()}
+    assert all(name.startswith("a.") and name.endswith(".h5") for name in left)  # forked children have their own
+
+
+def test_a_full_disk(small_disk, tmp_path):  # noqa: F811
+    (small_disk / "others").write_bytes(bytes((2 << 20) - 20_000))
+    done = run(tmp_path / "under", [RECORD, "--survey", "--hook", "driver", "-o", small_disk / "a.h5", "--max-bytes", "1GB", "--",
+                                    CLIENT, "launches:4"])
+    assert (done.returncode, done.stdout) == (0, "number 8\n"), done.stderr
+    assert "msda-record: " in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV])

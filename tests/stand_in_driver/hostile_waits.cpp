@@ -146,10 +146,10 @@ void writes_beside_a_long_launch(const Client& client, int milliseconds) {
   int launches = 0;
   for (; !is_over; ++launches) {
     place.launch(place.tiny, other, short_ones);
-    client.check(client.api().cuStreamSynchronize(other));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   thread.join();
+  client.wait_for_all();
   const auto now = client.download<int>(numbers, 2);
   std::printf("numbers %d, %d too few\n", now[0], launches - now[1]);
 }
