@@ -21,7 +21,7 @@
 
 namespace msda::stand_in {
 
-Place::Place(const Client& of) : client(of) {
+ContextState::ContextState(const Client& of) : client(of) {
   client.check(client.api().cuStreamCreate(&stream, kStreamNonBlocking));
   tiny = load("tiny_kernel", kPlain, &module);
   drawn = load("survey_drawn_sum", kFloatReduction);
@@ -32,7 +32,7 @@ Place::Place(const Client& of) : client(of) {
   total = client.upload(std::vector<float>{0});
 }
 
-CUfunction Place::load(const std::string& kernel, Code code, CUmodule* its_module) const {
+CUfunction ContextState::load(const std::string& kernel, Code code, CUmodule* its_module) const {
   CUmodule loaded = nullptr;
   CUfunction function = nullptr;
   client.check(client.api().cuModuleLoadData(&loaded, image_of(kernel, code, false).c_str()));
@@ -41,19 +41,19 @@ CUfunction Place::load(const std::string& kernel, Code code, CUmodule* its_modul
   return function;
 }
 
-void Place::add_one(CUstream on) const {
+void ContextState::add_one(CUstream on) const {
   const int addend = 1;
   const Argument arguments[] = {number, addend};
   launch(tiny, on, arguments);
 }
 
-void Place::sum() const {
+void ContextState::sum() const {
   const int count = 1000;
   const Argument arguments[] = {total, values, count};
   launch(drawn, stream, arguments);
 }
 
-int Place::number_now() const {
+int ContextState::number_now() const {
   client.check(client.api().cuCtxSynchronize_v2(nullptr));
   return client.download<int>(number, 1)[0];
 }
@@ -80,50 +80,50 @@ void sleep_for(int milliseconds) { std::this_thread::sleep_for(std::chrono::mill
 
 // Some that run once more, some that vary, and a graph.
 void launches(const Client& client, int times) {
-  const Place place(client);
+  const ContextState state(client);
   const GraphApi api = graph_api(Via::kDlsym);
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
-  client.check(api.cuStreamBeginCapture_v2(place.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-  place.add_one();
-  place.sum();
-  client.check(api.cuStreamEndCapture(place.stream, &graph));
+  client.check(api.cuStreamBeginCapture_v2(state.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  state.add_one();
+  state.sum();
+  client.check(api.cuStreamEndCapture(state.stream, &graph));
   client.check(api.cuGraphInstantiateWithFlags(&exec, graph, 0));
   for (int i = 0; i < times; ++i) {
-    place.add_one();
-    place.sum();
-    client.check(api.cuGraphLaunch(exec, place.stream));
+    state.add_one();
+    state.sum();
+    client.check(api.cuGraphLaunch(exec, state.stream));
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 // Prints a line once each launch is done.
 void runs_on(const Client& client, int) {
-  const Place place(client);
+  const ContextState state(client);
   for (;;) {
-    place.add_one();
-    place.sum();
+    state.add_one();
+    state.sum();
     client.wait_for_all();
     if (write(STDOUT_FILENO, "x\n", 2) != 2) _exit(1);
   }
 }
 
 void closes_descriptors(const Client& client, int) {
-  const Place place(client);
-  place.add_one();
+  const ContextState state(client);
+  state.add_one();
   closefrom(3);
   int files[40];
   for (int i = 0; i < 40; ++i) {
     files[i] = open(("own." + std::to_string(i)).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (write(files[i], "precious", 8) != 8) throw std::runtime_error("write");
   }
-  for (int i = 0; i < 5; ++i) place.add_one(), place.sum();
+  for (int i = 0; i < 5; ++i) state.add_one(), state.sum();
   int changed = 0;
   for (const int file : files) {
     char text[16] = {};
     changed += pread(file, text, sizeof text, 0) != 8 || std::string(text) != "precious";
   }
-  std::printf("number %d, changed %d\n", place.number_now(), changed);
+  std::printf("number %d, changed %d\n", state.number_now(), changed);
 }
 
 void limits_file_sizes(const Client& client, int bytes) {
@@ -133,9 +133,9 @@ void limits_file_sizes(const Client& client, int bytes) {
 }
 
 void vforks(const Client& client, int times) {
-  const Place place(client);
+  const ContextState state(client);
   for (int i = 0; i < times; ++i) {
-    place.add_one();
+    state.add_one();
     const pid_t child = vfork();
     if (child == 0) {
       execl("/nonexistent", "x", nullptr);
@@ -145,24 +145,24 @@ void vforks(const Client& client, int times) {
     waitpid(child, &status, 0);
     std::printf("%d ", WEXITSTATUS(status));
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 // In a forked child. Those that use the driver print what it says: it works in no child.
-int end_child(const Client& client, const Place& place, int kind) {
+int end_child(const Client& client, const ContextState& state, int kind) {
   const Api& api = client.api();
   if (kind == 0) _exit(0);
   if (kind == 1) exit(0);
   CUdeviceptr memory = 0;
   int addend = 1;
-  CUdeviceptr number = place.number;
+  CUdeviceptr number = state.number;
   void* pointers[] = {&number, &addend};
   const CUresult results[] = {api.cuMemAlloc_v2(&memory, 100),
-                              api.cuLaunchKernel(place.tiny, 1, 1, 1, 1, 1, 1, 0, place.stream, pointers, nullptr),
+                              api.cuLaunchKernel(state.tiny, 1, 1, 1, 1, 1, 1, 0, state.stream, pointers, nullptr),
                               api.cuCtxSynchronize_v2(nullptr),
                               api.cuMemFree_v2(number),
-                              api.cuStreamDestroy_v2(place.stream),
-                              api.cuModuleUnload(place.module),
+                              api.cuStreamDestroy_v2(state.stream),
+                              api.cuModuleUnload(state.module),
                               api.cuDevicePrimaryCtxReset_v2(0)};
   for (const CUresult result : results) {
     if (result != CUDA_ERROR_NOT_INITIALIZED) _exit(1);
@@ -173,7 +173,7 @@ int end_child(const Client& client, const Place& place, int kind) {
 
 // While threads launch, and allocate and free.
 void forks(const Client& client, int times) {
-  const Place place(client);
+  const ContextState state(client);
   std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;
   std::atomic<int> launched{0};
@@ -181,9 +181,9 @@ void forks(const Client& client, int times) {
     threads.emplace_back([&] {
       client.enter_thread();
       while (!is_over) {
-        place.add_one();
+        state.add_one();
         ++launched;
-        place.sum();
+        state.sum();
         client.check(client.api().cuMemFree_v2(client.allocate(100)));
       }
     });
@@ -193,7 +193,7 @@ void forks(const Client& client, int times) {
   for (int i = 0; i < times; ++i) {
     sleep_for(3);
     const pid_t child = fork();
-    if (child == 0) end_child(client, place, i % 4);
+    if (child == 0) end_child(client, state, i % 4);
     int status = 1;
     const auto end = Clock::now() + std::chrono::seconds(5);
     while (waitpid(child, &status, WNOHANG) == 0) {
@@ -204,15 +204,15 @@ void forks(const Client& client, int times) {
   }
   is_over = true;
   for (auto& thread : threads) thread.join();
-  std::printf("failed %d, %d too few\n", failed, launched - place.number_now());
+  std::printf("failed %d, %d too few\n", failed, launched - state.number_now());
 }
 
 // While a thread launches.
 void exits_beside_a_thread(const Client& client, int milliseconds) {
-  static const Place place(client);
+  static const ContextState state(client);
   std::thread([&client] {
     client.enter_thread();
-    for (;;) place.add_one(), place.sum();
+    for (;;) state.add_one(), state.sum();
   }).detach();
   sleep_for(milliseconds);
   exit(5);
@@ -234,8 +234,8 @@ void ends_from_a_handler(const Client& client, int microseconds) {
 
 void raises(const Client& client, int number) {
   launches(client, 5);
-  const Place place(client);
-  for (int i = 0; i < 4; ++i) place.add_one();
+  const ContextState state(client);
+  for (int i = 0; i < 4; ++i) state.add_one();
   std::fflush(stdout);
   std::raise(number);
 }
@@ -244,56 +244,56 @@ void raises(const Client& client, int number) {
 
 void resets(const Client& client, int times) {
   for (int i = 0; i < times; ++i) {
-    const Place place(client);
-    for (int k = 0; k < 4; ++k) place.add_one(), place.sum();
-    if (i % 2 == 0) std::printf("number %d\n", place.number_now());
+    const ContextState state(client);
+    for (int k = 0; k < 4; ++k) state.add_one(), state.sum();
+    if (i % 2 == 0) std::printf("number %d\n", state.number_now());
     client.check(client.api().cuDevicePrimaryCtxReset_v2(0));
   }
 }
 
 void unloads(const Client& client, int times) {
-  Place place(client);
+  ContextState state(client);
   for (int i = 0; i < times; ++i) {
-    for (int k = 0; k < 4; ++k) place.add_one();
-    client.check(client.api().cuModuleUnload(place.module));
-    place.tiny = place.load("tiny_kernel", kPlain, &place.module);
+    for (int k = 0; k < 4; ++k) state.add_one();
+    client.check(client.api().cuModuleUnload(state.module));
+    state.tiny = state.load("tiny_kernel", kPlain, &state.module);
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 void frees(const Client& client, int times) {
-  Place place(client);
-  const CUfunction slow = place.load("survey_take_long", kPlain);
+  ContextState state(client);
+  const CUfunction slow = state.load("survey_take_long", kPlain);
   const int milliseconds = 10;
   for (int i = 0; i < times; ++i) {
-    const Argument arguments[] = {place.number, milliseconds};
-    place.launch(slow, place.stream, arguments);
-    client.check(client.api().cuMemFree_v2(place.number));
-    place.number = client.upload(std::vector<int>{i});
+    const Argument arguments[] = {state.number, milliseconds};
+    state.launch(slow, state.stream, arguments);
+    client.check(client.api().cuMemFree_v2(state.number));
+    state.number = client.upload(std::vector<int>{i});
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 void destroys_streams(const Client& client, int times) {
-  Place place(client);
-  const CUfunction slow = place.load("survey_take_long", kPlain);
+  ContextState state(client);
+  const CUfunction slow = state.load("survey_take_long", kPlain);
   const int milliseconds = 10;
-  const Argument arguments[] = {place.number, milliseconds};
+  const Argument arguments[] = {state.number, milliseconds};
   for (int i = 0; i < times; ++i) {
-    place.launch(slow, place.stream, arguments);
+    state.launch(slow, state.stream, arguments);
     client.wait_for_all();
-    place.add_one();
-    client.check(client.api().cuStreamDestroy_v2(place.stream));
-    client.check(client.api().cuStreamCreate(&place.stream, kStreamNonBlocking));
+    state.add_one();
+    client.check(client.api().cuStreamDestroy_v2(state.stream));
+    client.check(client.api().cuStreamCreate(&state.stream, kStreamNonBlocking));
     client.wait_for_all();
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 // Launches that the driver refuses, between others.
 void fails(const Client& client, int times) {
-  const Place place(client);
-  CUdeviceptr number = place.number;
+  const ContextState state(client);
+  CUdeviceptr number = state.number;
   int addend = 1;
   void* pointers[] = {&number, &addend};
   const auto launch = [&](CUfunction function, unsigned threads, unsigned shared, CUstream stream, void** parameters) {
@@ -301,41 +301,41 @@ void fails(const Client& client, int times) {
                 client.api().cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, shared, stream, parameters, nullptr));
   };
   for (int i = 0; i < times; ++i) {
-    place.add_one();
-    launch(place.tiny, 2048, 0, place.stream, pointers);
-    launch(place.tiny, 1, 1 << 30, place.stream, pointers);
-    launch(place.tiny, 1, 0, place.stream, nullptr);
-    launch(reinterpret_cast<CUfunction>(&number), 1, 0, place.stream, pointers);
-    launch(nullptr, 1, 0, place.stream, pointers);
-    launch(place.tiny, 1, 0, reinterpret_cast<CUstream>(&number), pointers);
+    state.add_one();
+    launch(state.tiny, 2048, 0, state.stream, pointers);
+    launch(state.tiny, 1, 1 << 30, state.stream, pointers);
+    launch(state.tiny, 1, 0, state.stream, nullptr);
+    launch(reinterpret_cast<CUfunction>(&number), 1, 0, state.stream, pointers);
+    launch(nullptr, 1, 0, state.stream, pointers);
+    launch(state.tiny, 1, 0, reinterpret_cast<CUstream>(&number), pointers);
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 // A launch that reaches memory which is not there, and what follows.
 void faults(const Client& client, int after) {
-  const Place place(client);
+  const ContextState state(client);
   const Api& api = client.api();
-  for (int i = 0; i < after; ++i) place.add_one();
+  for (int i = 0; i < after; ++i) state.add_one();
   client.wait_for_all();
   CUdeviceptr wrong = 4096, memory = 0;
   int addend = 1, number = 0;
   void* pointers[] = {&wrong, &addend};
-  std::printf("launch %d\n", api.cuLaunchKernel(place.tiny, 1, 1, 1, 1, 1, 1, 0, place.stream, pointers, nullptr));
-  std::printf("wait %d\n", api.cuStreamSynchronize(place.stream));
-  std::printf("launch %d\n", api.cuLaunchKernel(place.tiny, 1, 1, 1, 1, 1, 1, 0, place.stream, pointers, nullptr));
+  std::printf("launch %d\n", api.cuLaunchKernel(state.tiny, 1, 1, 1, 1, 1, 1, 0, state.stream, pointers, nullptr));
+  std::printf("wait %d\n", api.cuStreamSynchronize(state.stream));
+  std::printf("launch %d\n", api.cuLaunchKernel(state.tiny, 1, 1, 1, 1, 1, 1, 0, state.stream, pointers, nullptr));
   std::printf("allocate %d\n", api.cuMemAlloc_v2(&memory, 100));
-  std::printf("copy %d\n", api.cuMemcpyDtoH_v2(&number, place.number, sizeof number));
-  std::printf("free %d\n", api.cuMemFree_v2(place.number));
+  std::printf("copy %d\n", api.cuMemcpyDtoH_v2(&number, state.number, sizeof number));
+  std::printf("free %d\n", api.cuMemFree_v2(state.number));
   std::printf("synchronize %d\n", api.cuCtxSynchronize_v2(nullptr));
 }
 
 void launches_in_threads(const Client& client, int times) {
-  const Place place(client);
+  const ContextState state(client);
   std::vector<std::thread> threads;
   std::vector<int> results(4);
   for (int& result : results) {
-    threads.emplace_back([&client, &place, &result, times] {
+    threads.emplace_back([&client, &state, &result, times] {
       client.enter_thread();
       CUstream stream = nullptr;
       client.check(client.api().cuStreamCreate(&stream, kStreamNonBlocking));
@@ -343,7 +343,7 @@ void launches_in_threads(const Client& client, int times) {
       for (int i = 0; i < times; ++i) {
         const CUdeviceptr number = client.upload(std::vector<int>{i});
         const Argument arguments[] = {number, addend};
-        for (int k = 0; k < 3; ++k) place.launch(place.tiny, stream, arguments);
+        for (int k = 0; k < 3; ++k) state.launch(state.tiny, stream, arguments);
         client.check(client.api().cuStreamSynchronize(stream));
         result += client.download<int>(number, 1)[0];
         client.check(client.api().cuMemFree_v2(number));

@@ -34,7 +34,7 @@ CUcontext context_of_second(const Client& client) {
 // Launches that change the first number while another process, as which a thread stands in, counts in the second one.
 // It sees whether somebody takes back what it wrote.
 void count_beside(const Client& client, int times, CUdeviceptr numbers) {
-  const Place here(client);
+  const ContextState here(client);
   const CUfunction function = here.load("survey_take_long", kPlain);
   const int milliseconds = 5;
   const Argument arguments[] = {numbers, milliseconds};
@@ -79,9 +79,9 @@ void imports_memory(const Client& client, int times) {
 // Each launch of one while the other one's, and what a survey makes of it, may be under way; default streams as well.
 void alternates_devices(const Client& client, int times) {
   const CUcontext second = context_of_second(client);
-  const Place here(client);
+  const ContextState here(client);
   const Current other(client, second);
-  const Place there(client);
+  const ContextState there(client);
   for (int i = 0; i < times; ++i) {
     for (const CUstream stream : {there.stream, CUstream{nullptr}}) there.add_one(stream);
     if (i % 3 == 0) client.check(client.api().cuMemFree_v2(client.allocate(100)));
@@ -98,7 +98,7 @@ void alternates_devices(const Client& client, int times) {
 // Launches here that change, or only read, memory of the other device.
 void reaches_the_other_device(const Client& client, int times) {
   const CUcontext second = context_of_second(client);
-  const Place here(client);
+  const ContextState here(client);
   CUdeviceptr number = 0, source = 0;
   {
     const Current other(client, second);
@@ -124,19 +124,19 @@ void launches_a_graph_of_two_contexts(const Client& client, int times) {
   const GraphApi api = graph_api(Via::kDlsym);
   CUcontext first = nullptr;
   client.check(MoreFunctions().current_context(&first));
-  const Place here(client);
+  const ContextState here(client);
   client.check(client.api().cuCtxSetCurrent(second));
-  const Place there(client);
+  const ContextState there(client);
   client.enter_thread();
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   CUgraphNode last = nullptr;
   client.check(api.cuGraphCreate(&graph, 0));
-  for (const auto& [place, context] : {std::pair{&here, first}, {&there, second}}) {
+  for (const auto& [state, context] : {std::pair{&here, first}, {&there, second}}) {
     int addend = 1;
-    CUdeviceptr number = place->number;
+    CUdeviceptr number = state->number;
     void* pointers[] = {&number, &addend};
-    const CUDA_KERNEL_NODE_PARAMS parameters{place->tiny, 4, 1, 1, 32, 1, 1, 0, pointers, nullptr, nullptr, context};
+    const CUDA_KERNEL_NODE_PARAMS parameters{state->tiny, 4, 1, 1, 32, 1, 1, 0, pointers, nullptr, nullptr, context};
     const CUgraphNode before = last;
     client.check(api.cuGraphAddKernelNode_v2(&last, graph, &before, before != nullptr, &parameters));
   }
@@ -150,7 +150,7 @@ void launches_a_graph_of_two_contexts(const Client& client, int times) {
 
 // And destroys them: what is known of the first one, and kept for it, must stay. A kernel of it follows pointers.
 void makes_contexts(const Client& client, int times) {
-  const Place here(client);
+  const ContextState here(client);
   const CUfunction follow = here.load("survey_follow_table", kPlain);
   const CUdeviceptr numbers = client.upload(std::vector<int>{10, 20});
   const CUdeviceptr table = client.upload(std::vector<CUdeviceptr>{numbers, numbers + sizeof(int)});
@@ -159,7 +159,7 @@ void makes_contexts(const Client& client, int times) {
   for (int i = 0; i < times; ++i) {
     CUcontext context = nullptr;
     client.check(client.api().cuCtxCreate_v2(&context, 0, 0));
-    Place(client).add_one();
+    ContextState(client).add_one();
     client.check(client.api().cuCtxDestroy_v2(context));
     client.enter_thread();
     here.launch(follow, here.stream, arguments);

@@ -12,8 +12,8 @@
 namespace msda::stand_in {
 
 // What a context has of the program's; made in the calling thread's.
-struct Place {
-  explicit Place(const Client& client);
+struct ContextState {
+  explicit ContextState(const Client& client);
 
   void add_one(CUstream on) const;
   void add_one() const { add_one(stream); }

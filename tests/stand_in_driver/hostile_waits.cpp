@@ -27,53 +27,53 @@ CUstream new_stream(const Client& client) {
 // Launches while `begin` has made another stream wait until `end`. What grows is more than the launches before needed.
 template <class Begin, class End>
 void launch_beside(const Client& client, int times, Begin&& begin, End&& end) {
-  const Place place(client);
-  for (int i = 0; i < 3; ++i) place.add_one();
+  const ContextState state(client);
+  for (int i = 0; i < 3; ++i) state.add_one();
   client.wait_for_all();
-  begin(place);
-  for (int i = 0; i < times; ++i) place.add_one();
+  begin(state);
+  for (int i = 0; i < times; ++i) state.add_one();
   const CUdeviceptr large = client.allocate(80'000'000);
   const int addend = 5;
   const Argument arguments[] = {large, addend};
-  client.check(client.api().cuMemsetD8Async(large, 0, sizeof(int), place.stream));
-  place.launch(place.tiny, place.stream, arguments);
-  end(place);
+  client.check(client.api().cuMemsetD8Async(large, 0, sizeof(int), state.stream));
+  state.launch(state.tiny, state.stream, arguments);
+  end(state);
   client.wait_for_all();
-  std::printf("number %d, %d\n", place.number_now(), client.download<int>(large, 1)[0]);
+  std::printf("number %d, %d\n", state.number_now(), client.download<int>(large, 1)[0]);
 }
 
 }  // namespace
 
 // A kernel that waits until the host sets a flag, after its launch.
 void awaits_the_host(const Client& client, int times) {
-  const Place place(client);
-  const CUfunction await = place.load("survey_await", kPlain);
+  const ContextState state(client);
+  const CUfunction await = state.load("survey_await", kPlain);
   int* const flag = on_host(client);
-  const Argument arguments[] = {flag, place.number};
+  const Argument arguments[] = {flag, state.number};
   for (int i = 0; i < times; ++i) {
-    place.launch(await, place.stream, arguments);
+    state.launch(await, state.stream, arguments);
     set(flag, 1);
-    client.check(client.api().cuStreamSynchronize(place.stream));
+    client.check(client.api().cuStreamSynchronize(state.stream));
     set(flag, 0);
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 // A kernel that waits for another one, which is launched later.
 void awaits_a_stream(const Client& client, int times) {
-  const Place place(client);
-  const CUfunction await = place.load("survey_await", kPlain), raise = place.load("survey_raise", kPlain);
+  const ContextState state(client);
+  const CUfunction await = state.load("survey_await", kPlain), raise = state.load("survey_raise", kPlain);
   const CUstream other = new_stream(client);
   const CUdeviceptr flag = client.upload(std::vector<int>{0});
-  const Argument awaited[] = {flag, place.number}, raised[] = {flag};
+  const Argument awaited[] = {flag, state.number}, raised[] = {flag};
   for (int i = 0; i < times; ++i) {
-    place.launch(await, place.stream, awaited);
-    place.launch(raise, other, raised);
+    state.launch(await, state.stream, awaited);
+    state.launch(raise, other, raised);
     client.wait_for_all();
-    client.check(client.api().cuMemsetD8Async(flag, 0, sizeof(int), place.stream));
+    client.check(client.api().cuMemsetD8Async(flag, 0, sizeof(int), state.stream));
     client.wait_for_all();
   }
-  std::printf("number %d\n", place.number_now());
+  std::printf("number %d\n", state.number_now());
 }
 
 void launches_beside_a_host_function(const Client& client, int times) {
@@ -83,8 +83,8 @@ void launches_beside_a_host_function(const Client& client, int times) {
   };
   const CUstream other = new_stream(client);
   launch_beside(
-      client, times, [&](const Place&) { client.check(MoreFunctions().host_function(other, wait, nullptr)); },
-      [](const Place&) { is_over = true; });
+      client, times, [&](const ContextState&) { client.check(MoreFunctions().host_function(other, wait, nullptr)); },
+      [](const ContextState&) { is_over = true; });
 }
 
 void launches_beside_a_value(const Client& client, int times) {
@@ -92,10 +92,10 @@ void launches_beside_a_value(const Client& client, int times) {
   int* const flag = on_host(client);
   launch_beside(
       client, times,
-      [&](const Place&) {
+      [&](const ContextState&) {
         client.check(MoreFunctions().wait_value(other, reinterpret_cast<uintptr_t>(flag), 1, /*at least*/ 0));
       },
-      [&](const Place&) { set(flag, 1); });
+      [&](const ContextState&) { set(flag, 1); });
 }
 
 // The other stream waits for an event behind a kernel that waits for the host.
@@ -104,34 +104,32 @@ void launches_beside_an_event(const Client& client, int times) {
   int* const flag = on_host(client);
   launch_beside(
       client, times,
-      [&](const Place& place) {
+      [&](const ContextState& state) {
         const CUdeviceptr result = client.upload(std::vector<int>{0});
         const Argument arguments[] = {flag, result};
         CUevent event = nullptr;
         client.check(client.api().cuEventCreate(&event, 2));
-        place.launch(place.load("survey_await", kPlain), third, arguments);
+        state.launch(state.load("survey_await", kPlain), third, arguments);
         client.check(client.api().cuEventRecord(event, third));
         client.check(client.api().cuStreamWaitEvent(other, event, 0));
       },
-      [&](const Place&) { set(flag, 1); });
+      [&](const ContextState&) { set(flag, 1); });
 }
 
 void takes_long(const Client& client, int milliseconds) {
-  const Place place(client);
-  const CUfunction function = place.load("survey_take_long", kPlain);
-  const Argument arguments[] = {place.number, milliseconds};
-  for (int i = 0; i < 3; ++i) {
-    place.launch(function, place.stream, arguments);
-    client.wait_for_all();
-  }
-  std::printf("number %d\n", place.number_now());
+  const ContextState state(client);
+  const CUfunction function = state.load("survey_take_long", kPlain);
+  const Argument arguments[] = {state.number, milliseconds};
+  state.launch(function, state.stream, arguments);
+  client.wait_for_all();
+  std::printf("number %d\n", state.number_now());
 }
 
 // Two numbers side by side in an allocation: one belongs to long launches of one thread, the other to short ones of
 // another.
 void writes_beside_a_long_launch(const Client& client, int milliseconds) {
-  const Place place(client);
-  const CUfunction function = place.load("survey_take_long", kPlain);
+  const ContextState state(client);
+  const CUfunction function = state.load("survey_take_long", kPlain);
   const CUstream other = new_stream(client);
   const CUdeviceptr numbers = client.upload(std::vector<int>(2)), second = numbers + sizeof(int);
   const int addend = 1;
@@ -139,13 +137,13 @@ void writes_beside_a_long_launch(const Client& client, int milliseconds) {
   std::atomic<bool> is_over{false};
   std::thread thread([&] {
     client.enter_thread();
-    for (int i = 0; i < 2; ++i) place.launch(function, place.stream, long_ones);
-    client.check(client.api().cuStreamSynchronize(place.stream));
+    for (int i = 0; i < 2; ++i) state.launch(function, state.stream, long_ones);
+    client.check(client.api().cuStreamSynchronize(state.stream));
     is_over = true;
   });
   int launches = 0;
   for (; !is_over; ++launches) {
-    place.launch(place.tiny, other, short_ones);
+    state.launch(state.tiny, other, short_ones);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   thread.join();
