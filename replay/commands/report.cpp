@@ -27,6 +27,7 @@
 #include "replay/report/html/survey.h"
 #include "replay/report/joined.h"
 #include "replay/stages/stage_table.h"
+#include "replay/survey/joined.h"
 #include "replay/survey/print.h"
 
 namespace msda::replay {
@@ -258,18 +259,30 @@ void report_page(const ReportOptions& options, const std::string& summary, const
   print(lines);
 }
 
-// The page of a survey, which has those of its kept launches that are asked for by --invocation. Nothing if the capture
-// has no survey.
-std::optional<int> report_survey(const ReportOptions& options) {
-  if (options.invocation != "all") return std::nullopt;
+// Writes the page of a survey, and returns the survey (docs/survey.schema.json). --invocation asks for the launches
+// that it kept. Null if the capture has no survey.
+Json write_survey(const ReportOptions& options, const std::string& path) {
+  if (options.invocation != "all") return {};
   const auto kernels = survey_of(options.capture);
-  if (kernels.empty()) return std::nullopt;
-  const Json survey = survey_json(options.capture, kernels);
-  page_file(options, options.output).write(html_of_survey(survey, record::version()));
-  const auto varying = std::ranges::count_if(kernels, varies, &Surveyed::verdict);
-  report_page(options, fmt::format("{} of {} kernels vary.", varying, kernels.size()), options.output);
+  if (kernels.empty()) return {};
+  Json survey = survey_json(options.capture, kernels);
+  page_file(options, path).write(html_of_survey(survey, record::version()));
+  return survey;
+}
+
+int status_of_survey(const Json& survey) { return survey_outcome(survey)["varying"] > 0 ? kDrift : kWithinTolerance; }
+
+// Nothing if the capture has no survey.
+std::optional<int> report_survey(const ReportOptions& options) {
+  const Json survey = write_survey(options, options.output);
+  if (survey.is_null()) return std::nullopt;
+  const Json outcome = survey_outcome(survey);
+  report_page(
+      options,
+      fmt::format("{} of {} kernels vary.", outcome["varying"].get<int64_t>(), outcome["kernels"].get<size_t>()),
+      options.output);
   if (!options.json.empty()) write_json(options.json, survey);
-  return varying > 0 ? kDrift : kWithinTolerance;
+  return status_of_survey(survey);
 }
 
 int report_one(const ReportOptions& options) {
@@ -293,6 +306,26 @@ std::string page_name(const std::string& capture) {
   return fmt::format("{}-{}.html", name.substr(0, 80), digest.substr(digest.find(':') + 1, 8));
 }
 
+// Of one of several captures. What surveys have of each kernel is joined later.
+Outcome write_one_of_many(const ReportOptions& options, const std::string& page) {
+  Json survey = write_survey(options, page);
+  if (survey.is_null()) return write_report(options, page, true).outcome;
+  Outcome outcome = {{"capture", options.capture}, {"status", status_of_survey(survey)}};
+  outcome["survey"] = std::move(survey);
+  return outcome;
+}
+
+// What is told of all surveys; of each capture then only its numbers are left.
+Json take_surveys(std::vector<Outcome>& outcomes) {
+  std::vector<Outcome> surveys;
+  for (Outcome& outcome : outcomes) {
+    if (!outcome.contains("survey")) continue;
+    surveys.push_back(outcome);
+    outcome["survey"] = survey_outcome(surveys.back()["survey"]);
+  }
+  return join_surveys(surveys);
+}
+
 int write_reports(const ReportOptions& options, const Ranks& ranks) {
   const fs::path folder = options.output, index = folder / "index.html";
   if (!options.stress_json.empty()) throw BadInput("--stress-json: it is of one capture; here are several");
@@ -307,18 +340,18 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
     const std::string page = (folder / page_name(own.capture)).string();
     check_output(own, page);
     own.json.clear();
-    Outcome outcome = write_report(own, page, true).outcome;
+    Outcome outcome = write_one_of_many(own, page);
     outcome["page"] = page_name(own.capture);
     return outcome;
   };
-  return over_captures(options, ranks, one, [&](const std::vector<Outcome>& outcomes) {
+  return over_captures(options, ranks, one, [&](std::vector<Outcome> outcomes) {
     std::vector<std::string> pages;
     for (const Outcome& outcome : outcomes) {
       pages.push_back(outcome.value("page", ""));
       if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     }
-    const Json joined = join(outcomes);
-    page_file(options, index.string()).write(html_of_index(joined, pages, record::version()));
+    const Json surveys = take_surveys(outcomes), joined = join(outcomes);
+    page_file(options, index.string()).write(html_of_index(joined, surveys, pages, record::version()));
     report_page(options, joined["verdict"]["summary"], index.string());
     if (!options.json.empty()) write_json(options.json, joined);
   });

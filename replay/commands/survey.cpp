@@ -16,25 +16,40 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
 #include "replay/doctor/spawn.h"
+#include "replay/many/many.h"
 #include "replay/report/terminal.h"
+#include "replay/survey/joined.h"
 #include "replay/survey/print.h"
 
 namespace msda::replay {
 namespace {
 
 struct SurveyOptions : Options {
-  std::vector<std::string> words;  // a capture, or a command
+  std::vector<std::string> words;  // captures, or a command
   std::string output = "survey.h5", kernel;
   int64_t runs = 2, memory = 50, patience = 10, from = 0, to = 0, seconds = 0;
   std::string label;
   bool force = false, all = false, no_neighbour = false, poison = false;
 };
 
-// A program and its arguments are run, anything else is a capture; on some file systems every file may be executed.
+bool is_folder(const std::string& word) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(word, ignored);
+}
+
+bool can_be_run(const std::string& word) {
+  return (access(word.c_str(), R_OK) != 0 && !record::find_program(word).empty()) ||
+         (access(word.c_str(), X_OK) == 0 && !is_folder(word));
+}
+
+// A program and its arguments are run, anything else is captures; on some file systems every file may be executed. A
+// folder may have the name of a program.
 bool is_command(const std::vector<std::string>& words) {
-  if (words.size() == 1 && is_of_kind(words[0], FileKind::kCapture)) return false;
-  return words.size() > 1 || (access(words[0].c_str(), R_OK) != 0 && !record::find_program(words[0]).empty()) ||
-         (access(words[0].c_str(), X_OK) == 0 && !std::filesystem::is_directory(words[0]));
+  const auto is_capture = [](const std::string& word) { return is_of_kind(word, FileKind::kCapture); };
+  if (is_capture(words[0])) return false;
+  if (words.size() == 1 || can_be_run(words[0])) return can_be_run(words[0]);
+  if (is_folder(words[0])) return !record::find_program(words[0]).empty();
+  return std::ranges::none_of(words, is_capture);
 }
 
 // Runs the command under the recorder.
@@ -64,24 +79,58 @@ void record_survey(const SurveyOptions& options) {
                   options.output, options.words[0]));
 }
 
-int run_survey(const SurveyOptions& options) {
-  std::string capture = options.words[0];
+size_t columns_of(const SurveyOptions& options) {
+  constexpr size_t kMostColumns = 80;
+  return std::min(kMostColumns, terminal_of_stdout(options.colour).width);
+}
+
+// Throws BadInput if the capture has none.
+std::vector<Surveyed> survey_in(const std::string& capture) {
+  auto kernels = survey_of(capture);
+  if (kernels.empty()) {
+    throw BadInput(fmt::format("{}: has no survey; record one: msda-replay survey -- COMMAND", capture));
+  }
+  return kernels;
+}
+
+int status_of(const std::vector<Surveyed>& kernels) {
+  return std::ranges::any_of(kernels, varies, &Surveyed::verdict) ? kDrift : kWithinTolerance;
+}
+
+int tell_survey(const SurveyOptions& options, const std::string& capture) {
+  const auto kernels = survey_in(capture);
+  if (options.json != "-") print(survey_text(capture, kernels, options.all, columns_of(options)));
+  if (!options.json.empty()) write_json(options.json, survey_json(capture, kernels));
+  return status_of(kernels);
+}
+
+int join_captures(const SurveyOptions& options, const Ranks& ranks) {
+  const auto one = [](const Options& of_one) -> Outcome {
+    const auto kernels = survey_in(of_one.capture);
+    return {
+        {"capture", of_one.capture}, {"status", status_of(kernels)}, {"survey", survey_json(of_one.capture, kernels)}};
+  };
+  return over_captures(options, ranks, one, [&](const std::vector<Outcome>& outcomes) {
+    for (const Outcome& outcome : outcomes) {
+      if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
+    }
+    const Json joined = join_surveys(outcomes);
+    if (options.json != "-") print(joined_surveys_text(joined, options.all, columns_of(options)));
+    if (!options.json.empty()) write_json(options.json, joined);
+  });
+}
+
+int run_survey(SurveyOptions& options) {
   if (is_command(options.words)) {
     if (!options.force && access(options.output.c_str(), F_OK) == 0) {
       throw BadInput(fmt::format("{}: exists; name another file with -o, or replace it with --force", options.output));
     }
     record_survey(options);
-    capture = options.output;
+    return tell_survey(options, options.output);
   }
-  const auto kernels = survey_of(capture);
-  if (kernels.empty()) {
-    throw BadInput(fmt::format("{}: has no survey; record one: msda-replay survey -- COMMAND", capture));
-  }
-  constexpr size_t kMostColumns = 80;
-  const size_t columns = std::min(kMostColumns, terminal_of_stdout(options.colour).width);
-  if (options.json != "-") print(survey_text(capture, kernels, options.all, columns));
-  if (!options.json.empty()) write_json(options.json, survey_json(capture, kernels));
-  return std::ranges::any_of(kernels, varies, &Surveyed::verdict) ? kDrift : kWithinTolerance;
+  options.captures = options.words;
+  const Ranks ranks;
+  return takes_many(options, ranks) ? join_captures(options, ranks) : tell_survey(options, options.words[0]);
 }
 
 }  // namespace
@@ -89,8 +138,10 @@ int run_survey(const SurveyOptions& options) {
 void add_survey_command(CLI::App& app, int& status) {
   auto options = std::make_shared<SurveyOptions>();
   CLI::App* command = app.add_subcommand("survey", "Say which launches of a program vary, and why");
-  command->add_option("CAPTURE", options->words, "A capture with a survey; or, after --, a program and its arguments")
-      ->type_name("CAPTURE | -- COMMAND ...")
+  command
+      ->add_option("CAPTURE", options->words,
+                   "Captures with surveys, or folders of them; or, after --, a program and its arguments")
+      ->type_name("CAPTURE... | -- COMMAND ...")
       ->required();
   command->add_option("-o,--output", options->output, "Where the survey of a program is kept")->capture_default_str();
   command->add_flag("--force", options->force, "Replace an existing capture");

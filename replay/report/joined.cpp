@@ -113,8 +113,16 @@ std::string captures_text(int64_t count) {
   return fmt::format("{} capture{}", thousands(count), count == 1 ? "" : "s");
 }
 
-std::string summary_of(int64_t captures, int64_t drifting, int64_t faulty, int64_t unread, int64_t not_compared) {
+// `surveys`: captures of which a survey is told; `varying`: those in which a kernel varies.
+std::string surveys_text(int64_t surveys, int64_t varying) {
+  return fmt::format("Kernels vary in {} of {} survey{}.", thousands(varying), thousands(surveys),
+                     surveys == 1 ? "" : "s");
+}
+
+std::string summary_of(int64_t captures, int64_t drifting, int64_t faulty, int64_t unread, int64_t not_compared,
+                       const std::string& of_surveys) {
   std::string text = fmt::format("{} of {} out of tolerance.", thousands(drifting), captures_text(captures));
+  if (!of_surveys.empty()) text = captures == 0 ? of_surveys : text + " " + of_surveys;
   if (faulty > 0) text += fmt::format(" {} with a race or reads of unwritten memory.", captures_text(faulty));
   if (not_compared > 0) text += fmt::format(" {} with nothing to compare.", captures_text(not_compared));
   if (unread > 0) text += fmt::format(" {} could not be read or judged.", captures_text(unread));
@@ -125,8 +133,14 @@ Json verdict_of(const Json& captures) {
   AtFault gravest = AtFault::kNone;
   Grade worst = Grade::kGood;
   Json causes = Json::object();
-  int64_t drifting = 0, faulty = 0, unread = 0, not_compared = 0;
+  int64_t drifting = 0, faulty = 0, unread = 0, not_compared = 0, surveys = 0, varying = 0;
   for (const Json& one : captures) {
+    if (one.contains("survey")) {
+      ++surveys;
+      varying += one["status"] == kDrift;
+      worst = std::max(worst, grade_named(one["survey"]["grade"]));
+      continue;
+    }
     if (one.contains("error")) {
       ++unread;
       worst = std::max(worst, Grade::kUndecided);
@@ -141,10 +155,12 @@ Json verdict_of(const Json& captures) {
       causes[cause] = causes.value(cause, int64_t{0}) + count.get<int64_t>();
     }
   }
-  const auto all = static_cast<int64_t>(captures.size());
-  return {{"at_fault", name_of(gravest)}, {"summary", summary_of(all, drifting, faulty, unread, not_compared)},
-          {"out_of_tolerance", drifting}, {"unread", unread},
-          {"grade", name_of(worst)},      {"causes", causes}};
+  const std::string of_surveys = surveys > 0 ? surveys_text(surveys, varying) : "";
+  const auto all = static_cast<int64_t>(captures.size()) - surveys;
+  return {
+      {"at_fault", name_of(gravest)}, {"summary", summary_of(all, drifting, faulty, unread, not_compared, of_surveys)},
+      {"out_of_tolerance", drifting}, {"unread", unread},
+      {"grade", name_of(worst)},      {"causes", causes}};
 }
 
 std::string origin_text(const Json& from) {
@@ -261,8 +277,9 @@ Json join(const std::vector<Json>& outcomes) {
   Json joined = {{"captures", Json::array()}, {"verdict", Json::object()}, {"groups", Json::array()}};
   for (const Json& outcome : outcomes) {
     Json one;
-    copy_some(outcome, one,
-              {"capture", "status", "error", "verdict", "invocations", "not_replayed", "poison", "rank", "labels"});
+    copy_some(
+        outcome, one,
+        {"capture", "status", "error", "verdict", "invocations", "not_replayed", "poison", "survey", "rank", "labels"});
     joined["captures"].push_back(std::move(one));
     if (!outcome.contains("groups")) continue;
     for (const Json& group : outcome["groups"]) join_group(joined["groups"], outcome, group);

@@ -17,7 +17,8 @@ analysis::AtFault at_fault_of(const nlohmann::ordered_json& name);
 // `result`: docs/run.schema.json.
 nlohmann::ordered_json shortened(const nlohmann::ordered_json& result);
 
-// docs/run-many.schema.json. `outcomes`: of each capture; shortened, or an error (replay/many/many.h).
+// docs/run-many.schema.json. `outcomes`: of each capture; shortened, or an error (replay/many/many.h), or, of a capture
+// whose survey is told, "survey" (survey_outcome() in replay/report/html/survey.h).
 nlohmann::ordered_json join(const std::vector<nlohmann::ordered_json>& outcomes);
 
 Page joined_text(const nlohmann::ordered_json& joined, const ReportSettings& settings);

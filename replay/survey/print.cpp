@@ -9,6 +9,7 @@
 
 #include "recorder/text/shell.h"
 #include "replay/survey/evidence.h"
+#include "replay/survey/kernel_name.h"
 #include "replay/survey/remedy.h"
 
 namespace msda::replay {
@@ -28,28 +29,6 @@ void add_wrapped(Lines& lines, const std::string& text, size_t columns) {
     line += (line.empty() ? "" : " ") + word;
   }
   if (!line.empty()) lines.add("{:{}}{}", "", kIndent, line);
-}
-
-// A function's name with its template's arguments, without its result and parameters: "at::native::copy<float>".
-std::string without_parameters(std::string name) {
-  constexpr std::string_view kUnnamed = "(anonymous namespace)::", kVoid = "void ";
-  for (size_t at = 0; (at = name.find(kUnnamed, at)) != name.npos;) name.erase(at, kUnnamed.size());
-  if (name.starts_with(kVoid)) name.erase(0, kVoid.size());
-  int depth = 0;  // of templates
-  for (size_t at = 0; at < name.size(); ++at) {
-    depth += name[at] == '<' ? 1 : name[at] == '>' ? -1 : 0;
-    if (name[at] == '(' && depth == 0) return name.substr(0, at);
-  }
-  return name;
-}
-
-// What is cut out of a long name lies in its middle: the end tells the template's arguments.
-std::string shortened(const std::string& full, size_t columns) {
-  constexpr std::string_view kCut = "...";
-  const std::string name = without_parameters(full);
-  if (name.size() <= columns) return name;
-  const size_t head = (columns - kCut.size()) * 2 / 3, tail = columns - kCut.size() - head;
-  return name.substr(0, head) + std::string(kCut) + name.substr(name.size() - tail);
 }
 
 int64_t sum_of(const std::vector<Surveyed>& kernels, const char* fact) {
@@ -109,7 +88,7 @@ std::string story_of(const Surveyed& kernel) {
 
 void add_story(Lines& lines, const Surveyed& kernel, size_t columns) {
   const std::string_view verdict = name_of(kernel.verdict);
-  lines.add("{}  {}", verdict, shortened(kernel.kernel, columns - verdict.size() - 2));
+  lines.add("{}  {}", verdict, short_name(kernel.kernel, columns - verdict.size() - 2));
   add_wrapped(lines, story_of(kernel), columns);
 }
 
@@ -171,12 +150,16 @@ Json code_json(const Surveyed& kernel) {
 }
 
 Json kernel_json(const Surveyed& kernel) {
-  Json json = {{"kernel", kernel.kernel}, {"mangled", kernel.mangled}, {"verdict", name_of(kernel.verdict)},
-               {"why", kernel.why},       {"node", kernel.node},       {"operation", kernel.operation},
-               {"python", kernel.python}};
-  for (const char* name :
-       {"launches", "surveyed", "varied", "varied_beside", "first_varied", "extra_launches", "extra_that_differ",
-        "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds", "kept"}) {
+  Json json = {{"kernel", kernel.kernel},
+               {"mangled", kernel.mangled},
+               {"verdict", name_of(kernel.verdict)},
+               {"why", kernel.why},
+               {"node", kernel.node},
+               {"operation", kernel.operation},
+               {"python", kernel.python},
+               {"kernel_digest", kernel.kernel_digest}};
+  for (const char* name : {"launches", "surveyed", "varied", "varied_beside", "first_varied", "extra_launches", "extra_that_differ",
+                           "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds", "kept"}) {
     json[name] = kernel.fact(name);
   }
   json["twin"] = twin_json(kernel);

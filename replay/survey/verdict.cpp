@@ -183,6 +183,7 @@ std::vector<Surveyed> survey_of(const std::string& capture) {
       return found != one.texts.end() ? found->second : "";
     };
     kernel.mangled = text("kernel");
+    kernel.kernel_digest = text("kernel_digest");
     kernel.node = text("node");
     kernel.operation = text("operation");
     kernel.python = text("python");

@@ -25,6 +25,7 @@ struct SurveyPlace {
 
 struct Surveyed {
   std::string kernel, mangled;
+  std::string kernel_digest;            // of its code; empty if that is not known
   std::string node, operation, python;  // who launched it: PyTorch's autograd node and operation, a line of Python
   SurveyVerdict verdict = SurveyVerdict::kNotSurveyed;
   std::string why;                              // one or two sentences

@@ -13,6 +13,7 @@
 #include "replay/calls/damage.h"
 #include "replay/report/html/findings.h"
 #include "replay/report/html/frame.h"
+#include "replay/report/html/joined_surveys.h"
 #include "replay/report/html/sections.h"
 #include "replay/report/html/writer.h"
 #include "replay/report/joined.h"
@@ -34,9 +35,11 @@ struct Chip {
 Chip chip_of(std::string_view grade, bool drifts) {
   const char* style = grade == name_of(Grade::kWrong) ? "error" : grade == name_of(Grade::kGood) ? "good" : "warning";
   if (drifts) return {style, "Drift"};
-  return {style, grade == name_of(Grade::kWrong)  ? "Faulty"
-                 : grade == name_of(Grade::kGood) ? "Within tolerance"
-                                                  : "Undecided"};
+  // Without elements out of tolerance only surveys drift.
+  return {style, grade == name_of(Grade::kDrift)   ? "Varies"
+                 : grade == name_of(Grade::kWrong) ? "Faulty"
+                 : grade == name_of(Grade::kGood)  ? "Within tolerance"
+                                                   : "Undecided"};
 }
 
 // The first sentence is the headline; what it has in brackets stands under it.
@@ -332,15 +335,6 @@ std::string value_text(const Json& number) {
   return number.is_number() ? fmt::format("{:.9g}", number.get<double>()) : number.get<std::string>();
 }
 
-// The link to a capture's page, or its name.
-void add_capture(Html& html, const std::string& capture, const std::string& page) {
-  if (page.empty()) {
-    html.add("span", {{"class", "mono"}}, capture);
-  } else {
-    html.add("a", {{"href", page}, {"class", "mono"}}, capture);
-  }
-}
-
 using PageOf = std::map<std::string, std::string>;
 
 // A group of all captures.
@@ -369,7 +363,7 @@ void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
       html.add("code", fmt::format("{}[{}]", title.tensor, fmt::join(worst["index"].get<std::vector<int64_t>>(), ",")));
       html.text(fmt::format(", invocation {} of ", worst["invocation"].get<int64_t>()));
       const auto capture = worst["capture"].get<std::string>();
-      add_capture(html, capture, page_of.at(capture));
+      add_capture_name(html, capture, page_of.at(capture));
     }
     add("values", fmt::format("recorded {}, {} {}", value_text(worst["observed"]), worst["against"].get<std::string>(),
                               value_text(worst["expected"])));
@@ -382,7 +376,7 @@ void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
   for (const Json& from : group["captures"]) {
     const auto item = html.in("li");
     const auto capture = from["capture"].get<std::string>();
-    add_capture(html, capture, page_of.at(capture));
+    add_capture_name(html, capture, page_of.at(capture));
     html.text(": " + elements_text(from["count"]));
   }
 }
@@ -395,38 +389,63 @@ std::string origin_of(const Json& one) {
   return fmt::format("{}", fmt::join(whose, ", "));
 }
 
+// Of a survey, or of a verdict.
+Chip chip_of_capture(const Json& told, bool is_survey) {
+  const auto grade = told["grade"].get<std::string>();
+  if (!is_survey) return chip_of(grade, !told["causes"].empty());
+  return {chip_of(grade, false).style, told["varying"] > 0 ? "Varies" : "Steady"};
+}
+
 void add_capture_row(Html& html, const Json& one, const std::string& page) {
   const bool read = !one.contains("error");
   const auto row = html.in("tr");
   {
     const auto cell = html.in("td");
-    add_capture(html, one["capture"], page);
+    add_capture_name(html, one["capture"], page);
     if (const std::string origin = origin_of(one); !origin.empty()) {
       html.add("div", {{"class", "quiet"}}, origin);
     }
   }
+  const bool is_survey = one.contains("survey");
+  const Json& told = read ? one[is_survey ? "survey" : "verdict"] : one;
   {
-    const Json& verdict = read ? one["verdict"] : one;
-    const Chip grade =
-        read ? chip_of(verdict["grade"].get<std::string>(), !verdict["causes"].empty()) : Chip{"error", "Not read"};
+    const Chip grade = read ? chip_of_capture(told, is_survey) : Chip{"error", "Not read"};
     const auto cell = html.in("td");
     add_chip(html, grade.style, grade.word);
   }
-  html.add("td", {{"class", "wrap"}},
-           read ? one["verdict"]["summary"].get<std::string>() : one["error"].get<std::string>());
+  html.add("td", {{"class", "wrap"}}, told[read ? "summary" : "error"].get<std::string>());
+}
+
+// What was found in the captures without a survey.
+void add_joined_findings(Html& html, const Json& joined, const PageOf& page_of) {
+  const auto section = html.in("section", {{"id", "findings"}});
+  html.add("h2", "Findings");
+  if (joined["verdict"]["grade"] == name_of(Grade::kGood)) {
+    html.add("p", {{"class", "note good"}}, "Nothing is out of tolerance.");
+  } else if (joined["groups"].empty()) {
+    html.add("p", {{"class", "note"}}, "Nothing was found out of tolerance in what could be read and compared.");
+  }
+  for (const Json& group : joined["groups"]) add_joined_group(html, group, page_of);
 }
 
 }  // namespace
 
-std::string html_of_index(const Json& joined, const std::vector<std::string>& pages, const std::string& version) {
+std::string html_of_index(const Json& joined, const Json& surveys, const std::vector<std::string>& pages,
+                          const std::string& version) {
   const Json& captures = joined["captures"];
   PageOf page_of;
   for (size_t i = 0; i < captures.size(); ++i) page_of[captures[i]["capture"]] = pages[i];
+  const auto is_survey = [](const Json& one) { return one.contains("survey"); };
+  const bool has_surveys = std::ranges::any_of(captures, is_survey);
+  const bool has_others = !std::ranges::all_of(captures, is_survey);
+  std::vector<Link> links{{"captures", "Captures"}};
+  if (has_surveys) links.push_back({"surveys", "What varies"});
+  if (has_others) links.push_back({"findings", "Findings"});
   Html body;
   add_top(body, joined["verdict"], captures.size());
   {
     const auto frame = body.in("div", {{"class", "frame"}});
-    add_navigation(body, {{"captures", "Captures"}, {"findings", "Findings"}});
+    add_navigation(body, links);
     const auto main = body.in("main");
     {
       const auto section = body.in("section", {{"id", "captures"}});
@@ -435,16 +454,12 @@ std::string html_of_index(const Json& joined, const std::vector<std::string>& pa
       const auto table = body.in("table", {{"class", "captures"}});
       for (size_t i = 0; i < captures.size(); ++i) add_capture_row(body, captures[i], pages[i]);
     }
-    {
-      const auto section = body.in("section", {{"id", "findings"}});
-      body.add("h2", "Findings");
-      if (joined["verdict"]["grade"] == name_of(Grade::kGood)) {
-        body.add("p", {{"class", "note good"}}, "Nothing is out of tolerance.");
-      } else if (joined["groups"].empty()) {
-        body.add("p", {{"class", "note"}}, "Nothing was found out of tolerance in what could be read and compared.");
-      }
-      for (const Json& group : joined["groups"]) add_joined_group(body, group, page_of);
+    if (has_surveys) {
+      const auto section = body.in("section", {{"id", "surveys"}});
+      body.add("h2", "What varies");
+      add_joined_surveys(body, surveys, page_of);
     }
+    if (has_others) add_joined_findings(body, joined, page_of);
     body.add("p", {{"class", "quiet"}}, "Reported with msda-replay " + version + ".");
   }
   return page_of_html(joined["verdict"]["summary"], body);

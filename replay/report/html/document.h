@@ -38,9 +38,10 @@ struct ReportedCapture {
 
 std::string html_of(const ReportedCapture& report);
 
-// A page over many: what was joined (docs/run-many.schema.json), with a link to each capture's own page. `pages`: their
-// names, by capture; empty for one that could not be read.
-std::string html_of_index(const nlohmann::ordered_json& joined, const std::vector<std::string>& pages,
-                          const std::string& version);
+// A page over many: what was joined (docs/run-many.schema.json), and the surveys among them
+// (docs/survey-many.schema.json), with a link to each capture's own page. `pages`: their names, by capture; empty for
+// one that could not be read.
+std::string html_of_index(const nlohmann::ordered_json& joined, const nlohmann::ordered_json& surveys,
+                          const std::vector<std::string>& pages, const std::string& version);
 
 }  // namespace msda::replay

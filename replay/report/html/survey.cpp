@@ -12,6 +12,7 @@
 #include "replay/base/json.h"
 #include "replay/report/html/findings.h"
 #include "replay/report/html/frame.h"
+#include "replay/report/html/survey_json.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
@@ -19,16 +20,9 @@ namespace {
 
 using analysis::thousands;
 
-int64_t count_of(const Json& kernel, const char* name) { return kernel.at(name).get<int64_t>(); }
-
-std::string text_of(const Json& kernel, const char* name) { return kernel.at(name).get<std::string>(); }
-
-bool does_vary(const Json& kernel) { return count_of(kernel, "varied") > 0; }
-
-bool reads_unwritten(const Json& kernel) { return text_of(kernel, "verdict") == "reads_unwritten"; }
-
 bool varies_beside(const Json& kernel) { return count_of(kernel, "varied_beside") > 0; }
-bool may_differ(const Json& kernel) { return does_vary(kernel) || reads_unwritten(kernel) || varies_beside(kernel); }
+
+bool has_card(const Json& kernel) { return may_differ(kernel) || varies_beside(kernel); }
 
 // The style of a verdict's chip.
 const char* verdict_style(std::string_view verdict) {
@@ -238,7 +232,23 @@ void add_unsurveyed(Html& html, const Json& kernels) {
     html.add("p", {{"class", "note"}}, fmt::format("{} launches: {}", thousands(count), reason));
 }
 
+Grade grade_of(const Json& kernels) {
+  const std::string_view style = style_of_page(kernels);
+  return style == "good" ? Grade::kGood : style == "error" ? Grade::kWrong : Grade::kDrift;
+}
+
 }  // namespace
+
+Json survey_outcome(const Json& survey) {
+  const Json& kernels = survey.at("kernels");
+  return {{"summary", headline_of(survey) + "."},
+          {"grade", name_of(grade_of(kernels))},
+          {"kernels", kernels.size()},
+          {"varying", std::ranges::count_if(kernels, may_differ)},
+          {"launches", survey.at("launches")},
+          {"surveyed", survey.at("surveyed")},
+          {"varied", survey.at("varied")}};
+}
 
 std::string html_of_survey(const Json& survey, const std::string& version) {
   const Json& kernels = survey.at("kernels");
@@ -251,9 +261,9 @@ std::string html_of_survey(const Json& survey, const std::string& version) {
     {
       const auto section = body.in("section", {{"id", "varying"}});
       body.add("h2", "What varies");
-      if (std::ranges::none_of(kernels, may_differ)) body.add("p", {{"class", "note good"}}, "Nothing.");
+      if (std::ranges::none_of(kernels, has_card)) body.add("p", {{"class", "note good"}}, "Nothing.");
       for (const Json& kernel : kernels) {
-        if (may_differ(kernel)) add_varying(body, kernel);
+        if (has_card(kernel)) add_varying(body, kernel);
       }
     }
     {
