@@ -7,10 +7,12 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "analysis/compare.h"
 #include "analysis/finding.h"
+#include "recorder/capture/digest.h"
 #include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
@@ -39,6 +41,14 @@ bool is_note(const std::string& name) {
   return std::ranges::find(kNotes, name) != std::end(kNotes);
 }
 
+// Lists of bytes may be long.
+std::string brief(const std::string& text) {
+  constexpr size_t kMost = 240, kShown = 60;
+  if (text.size() <= kMost) return text;
+  return fmt::format("{}... ({} characters, {})", text.substr(0, kShown), text.size(),
+                     capture::digest(std::as_bytes(std::span(text))));
+}
+
 // What the launch of a call was.
 Facts launch_of(const capture::CallFacts& facts) {
   Facts launch{{"grid", difference_text(facts.grid)},
@@ -46,7 +56,7 @@ Facts launch_of(const capture::CallFacts& facts) {
                {"shared_bytes", difference_text(facts.shared_bytes)},
                {"stream", stream_text(facts.stream)},
                {"device", difference_text(facts.device)}};
-  for (const auto& [name, text] : facts.texts) launch[name] = text;
+  for (const auto& [name, text] : facts.texts) launch[name] = brief(text);
   for (const auto& [name, number] : facts.integers) launch[name] = fmt::format("{}", number);
   std::erase_if(launch, [](const auto& one) { return one.second.empty(); });
   return launch;

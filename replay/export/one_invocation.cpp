@@ -61,8 +61,9 @@ void add_stages(Writer& writer, const IsolatedReader& reader, const Invocation& 
 }
 
 // Further attributes of a launch, from the driver (docs/capture-format.md).
-constexpr std::string_view kOfLaunch[] = {
-    "pointers", "unknown_extents", "cooperative", "cluster_x", "cluster_y", "cluster_z", "programmatic_serialization"};
+constexpr std::string_view kOfLaunch[] = {"pointers",           "unknown_extents", "unwritten",
+                                          "unwritten_left_out", "cooperative",     "cluster_x",
+                                          "cluster_y",          "cluster_z",       "programmatic_serialization"};
 
 // A path's last part.
 std::string without_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }

@@ -150,6 +150,26 @@ void DeviceLaunch::restore(const Output& output) const {
   put(*output.buffer, {tensor.data.get(), static_cast<size_t>(tensor.info.bytes())}, output.before.address());
 }
 
+gpu::DevicePointer DeviceLaunch::before_of(const Buffer& buffer) const {
+  const auto output = std::ranges::find(outputs_, &buffer, &Output::buffer);
+  return output != outputs_.end() ? output->before.address() : place_of(buffer.address);
+}
+
+void DeviceLaunch::fill_unwritten(const Buffer& buffer, std::byte with) const {
+  const capture::Tensor tensor = reader_.read(*buffer.before);
+  const std::span bytes(tensor.data.get(), static_cast<size_t>(tensor.info.bytes()));
+  for_each_run(buffer.unwritten,
+               [&](uint64_t begin, uint64_t end) { std::ranges::fill(bytes.subspan(begin, end - begin), with); });
+  put(buffer, bytes, before_of(buffer));
+}
+
+void DeviceLaunch::restore_all() const {
+  for (const Buffer& buffer : plan_.buffers) {
+    const capture::Tensor tensor = reader_.read(*buffer.before);
+    put(buffer, {tensor.data.get(), static_cast<size_t>(tensor.info.bytes())}, before_of(buffer));
+  }
+}
+
 void DeviceLaunch::reset() const {
   for (const Output& output : outputs_) {
     device_.check(device_.api().cuMemcpyDtoDAsync_v2(output.address, output.before.address(), output.buffer->bytes,

@@ -43,11 +43,17 @@ class DeviceLaunch {
 
   // Lets an output's `before` hold what was recorded again.
   void restore(const Output& output) const;
+  // Before launches, what nobody had written of the tensor holds this byte, until restore_all().
+  void fill_unwritten(const Buffer& buffer, std::byte with) const;
+  // Inputs, too: a kernel that takes an index from what it finds may have written anywhere.
+  void restore_all() const;
   // Enqueue: what the outputs held before the launch, and zeros in scratch memory; and the launch.
   void reset() const;
   void launch() const;
 
  private:
+  // What a launch finds there: an output's `before`, which is copied to its place.
+  gpu::DevicePointer before_of(const Buffer& buffer) const;
   void check_code() const;
   void allow_launch() const;
 

@@ -132,13 +132,16 @@ RepeatedLaunch Original::prepare(const Relaunch& plan) {
 PoisonResult Original::poison(const capture::Invocation& invocation, const Relaunch& plan) {
   const std::vector<PoisonSetting> settings = poison_settings(plan);
   std::vector<PoisonedOutput> outputs;
-  for (const Buffer& buffer : plan.buffers) {
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const Buffer& buffer = plan.buffers[i];
     if (!buffer.is_output) continue;
     const capture::Tensor before = reader_.read(*buffer.before);
     outputs.push_back({buffer.name,
                        buffer.before->type,
                        buffer.before->shape,
-                       {before.data.get(), before.data.get() + before.info.bytes()}});
+                       {before.data.get(), before.data.get() + before.info.bytes()},
+                       i,
+                       buffer.unwritten});
   }
   KeptResults kept = room_for(options_, settings, outputs);
   PoisonJudge judge(settings, std::move(outputs), std::move(kept));

@@ -52,9 +52,28 @@ PoisonJudge::PoisonJudge(const std::vector<PoisonSetting>& settings, std::vector
                          KeptResults kept)
     : settings_(settings), outputs_(std::move(outputs)), kept_(std::move(kept)), ranges_(settings.size()) {}
 
+// A byte that nobody had written is not written by the launch either if it keeps what it held as recorded, and what the
+// setting filled it with. It is no result, and here holds what it held as recorded.
+void PoisonJudge::take_out_unwritten(const PoisonSetting& setting, size_t number, RepeatedLaunch::Range& range) const {
+  const PoisonedOutput& output = outputs_[number];
+  const Range& base = ranges_[0][number];
+  const auto fill = std::byte{fill_byte(setting.contents)};
+  for_each_run(output.unwritten, [&](uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; ++i) {
+      const std::byte held = output.before[i];
+      if (range.lowest[i] != fill || range.highest[i] != fill) continue;
+      if (base.lowest[i] == held && base.highest[i] == held) range.lowest[i] = range.highest[i] = held;
+    }
+  });
+}
+
 void PoisonJudge::add(size_t setting, std::vector<RepeatedLaunch::Range> ranges) {
+  const PoisonSetting& changed = settings_[setting];
   for (size_t i = 0; i < ranges.size(); ++i) {
     RepeatedLaunch::Range& given = ranges[i];
+    if (changed.memory == Memory::kUnwritten && changed.number == outputs_[i].buffer) {
+      take_out_unwritten(changed, i, given);
+    }
     Range& range = ranges_[setting].emplace_back();
     range.distinct = given.distinct;
     if (setting == 0) {

@@ -31,6 +31,8 @@ struct PoisonedOutput {
   capture::ElementType type;
   std::vector<int64_t> shape;
   std::vector<std::byte> before;  // row-major
+  size_t buffer = 0;              // its number in the plan
+  std::vector<UnwrittenBytes> unwritten = {};
 };
 
 // Finds the orders of additions that give an output of a launch as it was recorded; nothing if they cannot be known.
@@ -52,6 +54,7 @@ class PoisonJudge {
     std::span<const std::byte> lowest, highest;
   };
   class OfTensor;
+  void take_out_unwritten(const PoisonSetting& setting, size_t output, RepeatedLaunch::Range& range) const;
 
   const std::vector<PoisonSetting>& settings_;
   std::vector<PoisonedOutput> outputs_;

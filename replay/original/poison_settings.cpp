@@ -47,6 +47,10 @@ std::vector<PoisonSetting> poison_settings(const Relaunch& plan) {
     if (can_be_changed(plan, buffer)) add(Memory::kOutput, output, buffer.name);
     ++output;
   }
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const Buffer& buffer = plan.buffers[i];
+    if (!buffer.unwritten.empty()) add(Memory::kUnwritten, i, fmt::format("the unwritten bytes of {}", buffer.name));
+  }
   for (size_t i = 0; i < plan.scratch.size(); ++i) {
     add(Memory::kScratch, i, fmt::format("parameter {}", plan.scratch[i].parameter));
   }

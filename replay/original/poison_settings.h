@@ -13,19 +13,20 @@ namespace msda::replay {
 
 // One memory at a time, so that a result which changes tells what the kernel read.
 struct PoisonSetting {
-  enum class Memory { kNone, kOutput, kScratch, kBeside, kShared };
+  enum class Memory { kNone, kOutput, kUnwritten, kScratch, kBeside, kShared };
   enum class Contents { kRecorded, kZero, kNan, kPattern };
 
   Memory memory = Memory::kNone;
-  size_t number = 0;  // of the output among the plan's outputs, or of its scratch memory
+  size_t number =
+      0;  // of the output among the plan's outputs, of the buffer with unwritten bytes, or of scratch memory
   Contents contents = Contents::kRecorded;
-  std::string name;  // of the memory: the output's, "parameter 3", "beside the tensors", "shared memory"
+  std::string name;  // of the memory: the output's, "the unwritten bytes of memory_0", "parameter 3", ...
 };
 
 const char* name_of(PoisonSetting::Contents contents);
 
-// The launch as it was recorded comes first. Inputs and integers are never changed: a kernel may take addresses from
-// them.
+// The launch as it was recorded comes first. Inputs and integers are never changed, except for bytes that nobody had
+// written: a kernel may take addresses from them.
 std::vector<PoisonSetting> poison_settings(const Relaunch& plan);
 
 // The byte with which memory of no known type is filled.

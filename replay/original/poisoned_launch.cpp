@@ -27,6 +27,9 @@ PoisonedLaunch::PoisonedLaunch(const gpu::Device& device, gpu::Function fill_sha
 std::vector<RepeatedLaunch::Range> PoisonedLaunch::run(const PoisonSetting& setting, int64_t runs) {
   DeviceLaunch& on_device = repeated_.on_device();
   if (setting.memory == Memory::kOutput) fill_output(setting);
+  if (setting.memory == Memory::kUnwritten) {
+    on_device.fill_unwritten(plan_.buffers[setting.number], std::byte{fill_byte(setting.contents)});
+  }
   if (setting.memory == Memory::kBeside) fill_gaps(setting.contents);
   auto ranges = repeated_.repeat(runs, [&] {
     if (setting.memory == Memory::kScratch) fill_scratch(setting);
@@ -34,6 +37,7 @@ std::vector<RepeatedLaunch::Range> PoisonedLaunch::run(const PoisonSetting& sett
     fill_shared(setting.memory == Memory::kShared ? setting.contents : Contents::kZero);
   });
   if (setting.memory == Memory::kBeside) fill_gaps(Contents::kZero);
+  if (setting.memory == Memory::kUnwritten) on_device.restore_all();
   if (setting.memory == Memory::kOutput) {
     const DeviceLaunch::Output& output = on_device.outputs()[setting.number];
     on_device.restore(output);

@@ -216,6 +216,27 @@ std::vector<Region> regions_of(const Relaunch& plan) {
   return regions;
 }
 
+// Several parameters may point to one tensor.
+void add_buffer(Relaunch& plan, Buffer buffer) {
+  const bool is_known = std::ranges::any_of(plan.buffers, [&](const Buffer& other) {
+    return other.name == buffer.name && other.is_output == buffer.is_output && other.address == buffer.address;
+  });
+  if (!is_known) plan.buffers.push_back(std::move(buffer));
+}
+
+void take_unwritten(const Invocation& invocation, Relaunch& plan) {
+  const auto text = invocation.facts.texts.find("unwritten");
+  if (text == invocation.facts.texts.end()) return;
+  for (auto& [tensor, series] : parse_unwritten(text->second)) {
+    const auto buffer = std::ranges::find_if(
+        plan.buffers, [&](const Buffer& one) { return (one.is_output ? "outputs/" : "inputs/") + one.name == tensor; });
+    if (buffer == plan.buffers.end() || !lie_within(series, static_cast<uint64_t>(buffer->before->bytes()))) {
+      refuse_relaunch("its attribute unwritten names bytes of {}, which the capture does not have", tensor);
+    }
+    buffer->unwritten = std::move(series);
+  }
+}
+
 void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory, Relaunch& plan) {
   plan.parameters = invocation.parameters;
   const auto& [bytes, offsets, sizes] = plan.parameters;
@@ -237,7 +258,7 @@ void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory,
     if (address == 0) continue;
     plan.pointers.push_back(pointer.offset);
     if (!pointer.tensor.empty()) {
-      plan.buffers.push_back(buffer_of(invocation, pointer.tensor, address));
+      add_buffer(plan, buffer_of(invocation, pointer.tensor, address));
     } else {
       unknown.emplace_back(pointer, address);
     }
@@ -266,6 +287,7 @@ void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory,
     }
   }
   if (std::ranges::none_of(plan.buffers, &Buffer::is_output)) refuse_relaunch("none of its outputs is recorded");
+  take_unwritten(invocation, plan);
   plan.regions = regions_of(plan);
 }
 

@@ -14,6 +14,7 @@
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/capture/isolated_reader.h"
+#include "replay/original/unwritten_bytes.h"
 
 namespace msda::replay {
 
@@ -34,6 +35,7 @@ struct Buffer {
   const capture::TensorInfo* recorded = nullptr;  // for an output, as the kernel left it; null if unknown
   uint64_t address = 0, bytes = 0;                // from the first element to the last, both included
   std::vector<int64_t> strides;                   // in elements; empty: row-major
+  std::vector<UnwrittenBytes> unwritten;          // bytes of `before` that nobody had written
 };
 
 // Memory that is allocated in one piece, because its buffers touch each other. Addresses are those of the recorded
@@ -59,10 +61,10 @@ struct Relaunch {
   bool cooperative = false;
   capture::Parameters parameters;
   std::vector<uint64_t> pointers;  // offsets in parameters.bytes of the pointers that are not null
-  std::vector<Buffer> buffers;
-  std::vector<Scratch> scratch;  // ascending by address, none within a buffer or another
-  std::vector<Region> regions;   // ascending; every buffer, and so every pointer, lies in one
-  std::string changed;           // how it differs from the recorded launch, as text
+  std::vector<Buffer> buffers;     // each tensor once
+  std::vector<Scratch> scratch;    // ascending by address, none within a buffer or another
+  std::vector<Region> regions;     // ascending; every buffer, and so every pointer, lies in one
+  std::string changed;             // how it differs from the recorded launch, as text
 };
 
 // Whether the invocation is a launch, not a call on the CPU.

@@ -107,8 +107,20 @@ def survey(bench):
         expect(words >= rows, f"of {rows} words that nobody wrote, {words} were found")
         return f"{next(iter(accused))[:60]}: {words} words"
 
+    def kept_launches():
+        """Of a launch that a survey accuses of reading unwritten memory, its replay says so, too, and names that memory."""
+        _, capture = bench.record([bench.program("unwritten")], ["--survey", "--survey-poison"])
+        told = json.loads(bench.replay("run", capture, "--mode", "original", "--poison", "--json", "-", expected=(0, 1)).stdout)
+        accused = {one["kernel"]: one["poison"] for one in told["relaunched"] if one["kernel"].startswith("reads_unwritten_")}
+        wrong = [name for name, poison in accused.items() if poison["verdict"] != "reads_unwritten" or not any(
+            "unwritten bytes" in memory for tensor in poison["tensors"].values() for memory in tensor.get("varies_across", ()))]
+        failed = [name for name, poison in accused.items() if any(one["state"] != "ran" for one in poison["settings"])]
+        expect(accused and set(wrong) <= set(failed), f"of {len(accused)} kept launches these depend on no unwritten byte: {sorted(wrong)}")
+        return f"{len(accused)} launches", f"{len(failed)} fail on other contents"
+
     yield "kernels", lambda: kernels("surveyed")
     yield "kernels that read unwritten memory", lambda: kernels("unwritten", "--survey-poison")
+    yield "kept launches that read unwritten memory", kept_launches
     yield "rows that nobody wrote", packed_rows
     for name in harmless.PROGRAMS:
         yield name, unchanged(name)

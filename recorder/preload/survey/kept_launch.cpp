@@ -11,6 +11,7 @@
 #include "recorder/preload/launch/functions.h"
 #include "recorder/preload/launch/snapshot.h"
 #include "recorder/preload/survey/first_sight.h"
+#include "recorder/preload/survey/unwritten_text.h"
 
 namespace msda::record {
 namespace {
@@ -21,8 +22,9 @@ constexpr uint64_t kMostKept = uint64_t{512} << 20;  // of memory, of a launch o
 struct Memory {
   DeviceRange range;
   bool is_changed = false;
-  uint64_t first = ~uint64_t{0};  // pointer
-  std::string tensor = {};        // "inputs/memory_0"
+  uint64_t first = ~uint64_t{0};                // pointer
+  std::string tensor = {};                      // "inputs/memory_0"
+  const Unwritten::Words* unwritten = nullptr;  // of the allocation; null if all is written
 };
 
 uint64_t word_at(std::span<const std::byte> bytes, size_t offset) {
@@ -47,11 +49,12 @@ class MemoryAdapter : public adapters::Adapter {
   adapters::Decoded decode(const adapters::Launch& launch, const adapters::ReadDevice&) const override {
     auto memory = memory_;
     adapters::Call call;
+    UnwrittenText unwritten;
     call.integers["survey"] = static_cast<int64_t>(number_);
     for_each_pointer(launch.bytes, memory,
                      [&](size_t, uint64_t address, Memory& one) { one.first = std::min(one.first, address); });
     for (Memory& one : memory) {
-      const uint64_t end = one.range.address + one.range.bytes;
+      const uint64_t begin = one.range.address, end = begin + one.range.bytes;
       if (one.first >= end) continue;  // no parameter points there
       one.range = {one.first, end - one.first};
       auto& tensors = one.is_changed ? call.outputs : call.inputs;
@@ -59,6 +62,11 @@ class MemoryAdapter : public adapters::Adapter {
       one.tensor = (one.is_changed ? "outputs/" : "inputs/") + name;
       tensors.push_back(
           {name, adapters::ElementType::uint8(), {static_cast<int64_t>(one.range.bytes)}, one.range.address});
+      if (one.unwritten != nullptr) unwritten.add(one.tensor, *one.unwritten, one.first - begin, end - begin);
+    }
+    if (!unwritten.text().empty()) call.texts["unwritten"] = unwritten.text();
+    if (const uint64_t bytes = unwritten.bytes_left_out(); bytes > 0) {
+      call.integers["unwritten_left_out"] = static_cast<int64_t>(bytes);
     }
     for_each_pointer(launch.bytes, memory, [&](size_t offset, uint64_t address, const Memory& one) {
       call.pointers.push_back({offset, address == one.range.address ? one.tensor : ""});
@@ -110,18 +118,34 @@ std::unique_ptr<SnapshotState> begin_keeping(const Launched& launched, const Sur
   return begin_with(MemoryAdapter(std::move(memory), kernel.number), launched, is_kernel, launch);
 }
 
+std::vector<Memory> memory_of(const std::vector<DeviceRange>& ranges, const std::vector<Digest>& before,
+                              const std::vector<Digest>& after, std::span<const UnwrittenMemory> unwritten) {
+  std::vector<Memory> memory;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    Memory& one = memory.emplace_back();
+    one.range = ranges[i];
+    one.is_changed = before[i] != after[i];
+    const auto found = std::ranges::find(unwritten, ranges[i].address, &UnwrittenMemory::address);
+    if (found != unwritten.end()) one.unwritten = &found->words;
+  }
+  return memory;
+}
+
 }  // namespace
 
-bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& trial) {
+bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& trial,
+                 std::span<const UnwrittenMemory> unwritten) {
   const auto ranges = trial.ranges();
   const auto after = digests_of(ranges, launched.stream);
   if (!after || !trial.put_back_before()) return trial.put_back_result() && false;
   std::unique_ptr<SnapshotState> state;
-  if (const auto before = digests_of(ranges, launched.stream)) {
-    std::vector<Memory> memory;
-    for (size_t i = 0; i < ranges.size(); ++i) memory.push_back({ranges[i], (*before)[i] != (*after)[i]});
-    // A launch that happened to change nothing has no results that could be compared.
-    if (std::ranges::any_of(memory, &Memory::is_changed)) state = begin_keeping(launched, kernel, std::move(memory));
+  try {
+    if (const auto before = digests_of(ranges, launched.stream)) {
+      auto memory = memory_of(ranges, *before, *after, unwritten);
+      // A launch that happened to change nothing has no results that could be compared.
+      if (std::ranges::any_of(memory, &Memory::is_changed)) state = begin_keeping(launched, kernel, std::move(memory));
+    }
+  } catch (...) {  // no memory of the host; the results are put back all the same
   }
   if (!trial.put_back_result() || state == nullptr) return false;
   end_registered(launched, *state);

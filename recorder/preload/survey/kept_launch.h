@@ -2,14 +2,18 @@
 // as it is, with its code, its parameters, and the memory that they point into, before and after.
 #pragma once
 
+#include <span>
+
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/survey/surveyed_kernel.h"
 #include "recorder/preload/survey/trial.h"
+#include "recorder/preload/survey/unwritten.h"
 
 namespace msda::record {
 
 // After the trial's run(): memory is as after the program's launch, and will be. False if the launch cannot be
-// recorded.
-bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& trial);
+// recorded. `unwritten`: what nobody had written before the launch.
+bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& trial,
+                 std::span<const UnwrittenMemory> unwritten);
 
 }  // namespace msda::record

@@ -159,4 +159,19 @@ PoisonTrial::Result PoisonTrial::run(CopySpace& space, bool is_judged, int confi
   return result;
 }
 
+std::vector<UnwrittenMemory> PoisonTrial::found() const {
+  std::vector<UnwrittenMemory> found;
+  for (const Piece& piece : poisoned_) found.push_back({pieces_[piece.number].address, piece.words});
+  return found;
+}
+
+std::vector<UnwrittenMemory> unwritten_in(const Trial& trial, const Unwritten& unwritten) {
+  std::vector<UnwrittenMemory> found;
+  for (const SettledPiece& piece : trial.pieces()) {
+    if (auto words = unwritten.words_of({piece.address, piece.bytes}))
+      found.push_back({piece.address, *std::move(words)});
+  }
+  return found;
+}
+
 }  // namespace msda::record

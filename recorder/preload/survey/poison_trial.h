@@ -43,6 +43,8 @@ class PoisonTrial {
   // launches on memory as it was give the program's results again, and the poisoned ones do not: what varies seldom may
   // have varied.
   Result run(CopySpace& space, bool is_judged, int confirmations);
+  // After run(): what the launch found unwritten.
+  std::vector<UnwrittenMemory> found() const;
 
  private:
   struct Piece {
@@ -70,5 +72,8 @@ class PoisonTrial {
   uint64_t depend_ = 0;         // words, after the last launch
   std::vector<uint64_t> left_;  // words, of each piece
 };
+
+// The same before run().
+std::vector<UnwrittenMemory> unwritten_in(const Trial& trial, const Unwritten& unwritten);
 
 }  // namespace msda::record

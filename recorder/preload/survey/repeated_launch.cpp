@@ -5,6 +5,7 @@
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/survey/kept_launch.h"
+#include "recorder/preload/survey/poison_trial.h"
 
 namespace msda::record {
 namespace {
@@ -75,12 +76,13 @@ std::optional<bool> count_result(const RepeatedLaunch& launch, int64_t number) {
   return varies;
 }
 
-void keep(const Launched& launched, RepeatedLaunch& repeated) {
+void keep(const Launched& launched, RepeatedLaunch& repeated, std::span<const UnwrittenMemory> unwritten) {
   SurveyedKernel& kernel = *repeated.kernel;
-  if (kernel.kept == 0 && !repeated.has_more_memory) kernel.kept += keep_launch(launched, kernel, repeated.trial);
+  if (kernel.kept > 0 || repeated.has_more_memory) return;
+  kernel.kept += keep_launch(launched, kernel, repeated.trial, unwritten);
 }
 
-Unsurveyed explain(const Launched& launched, RepeatedLaunch& repeated) {
+Unsurveyed explain(const Launched& launched, RepeatedLaunch& repeated, const Unwritten& unwritten) {
   SurveyedKernel& kernel = *repeated.kernel;
   if (!try_alone(launched, repeated)) return kernel.never = Unsurveyed::kRefused;
   if (kernel.varied == 1) {
@@ -88,7 +90,7 @@ Unsurveyed explain(const Launched& launched, RepeatedLaunch& repeated) {
     kernel.communication = places_of_communication(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
   }
   try_twin(launched, repeated);
-  keep(launched, repeated);
+  if (kernel.kept == 0) keep(launched, repeated, unwritten_in(repeated.trial, unwritten));
   return Unsurveyed::kNone;
 }
 

@@ -272,7 +272,7 @@ void Survey::finish_under_way(TrialLock::Turn& turn) {
   int capturing = 0;
   if (varies.value_or(false) && cuda::driver().is_capturing(launch.stream, &capturing) == cuda::kSuccess &&
       capturing == 0 && turn.begin_repeating()) {
-    why = explain(LaunchOfStep(launch.step, launch.stream).launched(), launch.repeated);
+    why = explain(LaunchOfStep(launch.step, launch.stream).launched(), launch.repeated, unwritten_);
     turn.end_repeating();
   }
   if (why != Unsurveyed::kNone) count(kernel, why);
@@ -299,7 +299,7 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   const auto varies = count_result(ticket, launches_);
   if (!varies) return kernel.never = Unsurveyed::kRefused;
   if (*varies && kernel.caller.is_empty()) kernel.caller = caller_of_launch();
-  return *varies ? explain(launched, ticket) : Unsurveyed::kNone;
+  return *varies ? explain(launched, ticket, unwritten_) : Unsurveyed::kNone;
 }
 
 // After run(). Of a kernel that varies it is not known why its results differ.
@@ -319,7 +319,7 @@ void Survey::poison(const Launched& launched, Ticket& ticket) {
   kernel.poison.unwritten = result.unwritten;
   kernel.poison.allocation_bytes = result.allocation_bytes;
   kernel.caller = caller_of_launch();
-  keep(launched, ticket);
+  keep(launched, ticket, trial.found());
 }
 
 // Of a launch that is not surveyed: what it reaches counts as written. False if that is not known.

@@ -7,11 +7,9 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kWordBytes = 4, kBits = 32;  // bytes of memory; words that a word of bits has
-
 std::vector<uint32_t> all_set(uint64_t words) {
   std::vector<uint32_t> bits(words_of_bits(words), ~uint32_t{0});
-  if (const auto last = words % kBits; last != 0) bits.back() = (uint32_t{1} << last) - 1;
+  if (const auto last = words % kWordsInBits; last != 0) bits.back() = (uint32_t{1} << last) - 1;
   return bits;
 }
 
@@ -19,9 +17,9 @@ std::vector<uint32_t> all_set(uint64_t words) {
 uint64_t clear(std::vector<uint32_t>& bits, uint64_t begin, uint64_t end) {
   uint64_t count = 0;
   while (begin < end) {
-    const uint64_t first = begin % kBits, some = std::min(kBits - first, end - begin);
-    const uint32_t mask = (some == kBits ? ~uint32_t{0} : (uint32_t{1} << some) - 1) << first;
-    uint32_t& word = bits[begin / kBits];
+    const uint64_t first = begin % kWordsInBits, some = std::min(kWordsInBits - first, end - begin);
+    const uint32_t mask = (some == kWordsInBits ? ~uint32_t{0} : (uint32_t{1} << some) - 1) << first;
+    uint32_t& word = bits[begin / kWordsInBits];
     count += static_cast<uint64_t>(std::popcount(word & mask));
     word &= ~mask;
     begin += some;

@@ -52,7 +52,14 @@ class Unwritten {
   std::map<uint64_t, Allocation> allocations_;  // with unwritten words, by address
 };
 
-// Of so many words: a word of bits for 32 of them.
-constexpr uint64_t words_of_bits(uint64_t words) { return (words + 31) / 32; }
+// The unwritten words of the allocation at an address.
+struct UnwrittenMemory {
+  uint64_t address = 0;
+  Unwritten::Words words;
+};
+
+inline constexpr uint64_t kWordBytes = 4, kWordsInBits = 32;  // bytes of memory; words that a word of bits has
+// Of so many words.
+constexpr uint64_t words_of_bits(uint64_t words) { return (words + kWordsInBits - 1) / kWordsInBits; }
 
 }  // namespace msda::record
