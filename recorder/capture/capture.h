@@ -58,6 +58,7 @@ struct TensorView {
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
   std::vector<int64_t> strides = {};  // as TensorInfo has them; the bytes are row-major
+  bool packed = false;                // compressed in the file, if libhdf5 can do that here
 };
 
 struct Run {

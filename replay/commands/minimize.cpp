@@ -24,8 +24,10 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/minimize_launch.h"
 #include "replay/minimize/small_capture.h"
 #include "replay/minimize/state.h"
+#include "replay/original/relaunch.h"
 
 namespace msda::replay {
 namespace {
@@ -36,6 +38,8 @@ struct MinimizeOptions : Options {
   std::string output, element, cause;
   bool force = false;
   bool from_scratch = false;
+  int64_t most_trials = 300;  // of a launch of which only the machine code is known
+  MinimizeOptions() { repeat = 20; }
 };
 
 // One invocation with all of its sides.
@@ -323,6 +327,7 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
 
 int run_minimize(const MinimizeOptions& options) {
   check_numbers(options);
+  check_range("--trials", options.most_trials, 1, 1'000'000);
   check_cause(options.cause);
   refuse_to_replace(options.capture, options.output);
   refuse_same_outputs(options.output, options.json);
@@ -337,10 +342,12 @@ int run_minimize(const MinimizeOptions& options) {
   on_cpu.device = "cpu";
   Devices devices(on_cpu);
   std::string not_replayed;
+  std::vector<int64_t> launches;  // of those that are not replayed
   for (const int64_t id : pairing.chosen()) {
     const capture::Invocation invocation = pairing.invocation(id);
     if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
       not_replayed = fmt::format("invocation {} is not replayed: {}", id, why);
+      if (is_launch(invocation)) launches.push_back(id);
       continue;
     }
     refuse_altered(options, pairing.altered_beside(id));
@@ -350,6 +357,16 @@ int run_minimize(const MinimizeOptions& options) {
     const auto found = analyze(whole.material, {whole.tolerance, static_cast<int>(options.threads), options.customary});
     const auto target = find_target(options, whole.loaded.call(), found);
     if (target) return finish(options, reader, whole, *target, progress);
+  }
+  if (!launches.empty() && options.element.empty() && options.cause.empty()) {
+    const bool replaces = options.force;
+    const MinimizeLaunch what{options, reader, options.output, replaces, options.most_trials};
+    try {
+      return minimize_launch(what, launches, progress);
+    } catch (const Unavailable& error) {
+      if (launches.size() == pairing.chosen().size())
+        throw Unavailable(fmt::format("{}; {}", error.what(), not_replayed));
+    }
   }
   if (pairing.chosen().size() == 1 && !not_replayed.empty()) {
     throw Unavailable(fmt::format("{}: {}", options.capture, not_replayed));
@@ -372,6 +389,10 @@ void add_minimize_command(CLI::App& app, int& status) {
                    "finding")
       ->type_name("TENSOR[INDEX]");
   command->add_option("--cause", options->cause, "Keep the first finding of this cause")->type_name("CAUSE");
+  add_count(*command, "--repeat", options->repeat,
+            "Launches of each trial, where only the machine code of a launch is known; default 20");
+  add_count(*command, "--trials", options->most_trials, "At most so many of these trials; default 300");
+  command->add_option("--device", options->device, "Where it is launched: auto, or cuda:N")->type_name("DEVICE");
   command->add_flag("--from-scratch", options->from_scratch, "Do not continue an earlier search for the same output");
   add_comparison(*command, *options);
   add_operator(*command);

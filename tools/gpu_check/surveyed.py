@@ -2,6 +2,7 @@
 
 import collections
 import json
+import math
 import re
 
 from .bench import Failed, expect, first_difference, tail
@@ -118,9 +119,22 @@ def survey(bench):
         expect(accused and set(wrong) <= set(failed), f"of {len(accused)} kept launches these depend on no unwritten byte: {sorted(wrong)}")
         return f"{len(accused)} launches", f"{len(failed)} fail on other contents"
 
+    def small_launch():
+        """A launch that was kept, made smaller, still varies for whoever runs it."""
+        _, capture = bench.record([bench.program("surveyed")], ["--survey"])
+        small = bench.folder() / "small.h5"
+        told = json.loads(bench.replay("minimize", capture, "-o", small, "--json", "-").stdout)
+        again = json.loads(bench.replay("run", small, "--mode", "original", "--repeat", "100", "--json", "-", expected=(0, 1)).stdout)
+        distinct = max(tensor["distinct"] for tensor in again["relaunched"][0]["original"]["tensors"].values())
+        expect(distinct > 1, f"100 launches of {told['kernel']} give equal results")
+        bench.replay("verify", small)
+        blocks = [math.prod(told[which]) for which in ("recorded_grid", "grid")]
+        return f"{told['kernel'][:60]}: {blocks[0]} blocks to {blocks[1]}, {capture.stat().st_size} bytes to {told['file_bytes']}, {told['trials']} trials"
+
     yield "kernels", lambda: kernels("surveyed")
     yield "kernels that read unwritten memory", lambda: kernels("unwritten", "--survey-poison")
     yield "kept launches that read unwritten memory", kept_launches
+    yield "a kept launch made smaller", small_launch
     yield "rows that nobody wrote", packed_rows
     for name in harmless.PROGRAMS:
         yield name, unchanged(name)
