@@ -78,7 +78,7 @@ class Trials {
   static TemporaryFolder folder_beside(const std::string& output) try {
     return TemporaryFolder(output + ".trial-");
   } catch (const std::system_error& error) {
-    throw BadInput(fmt::format("{}: cannot write a folder beside it: {}", output, error.code().message()));
+    throw BadInput(fmt::format("{}: cannot create the folder: {}", output, error.code().message()));
   }
 
   static int64_t distinct_in(const std::string& file) try {

@@ -79,7 +79,7 @@ void record_survey(const SurveyOptions& options) {
                   options.output, options.words[0]));
 }
 
-size_t columns_of(const SurveyOptions& options) {
+size_t width_of_survey(const SurveyOptions& options) {
   constexpr size_t kMostColumns = 80;
   return std::min(kMostColumns, terminal_of_stdout(options.colour).width);
 }
@@ -99,7 +99,7 @@ int status_of(const std::vector<Surveyed>& kernels) {
 
 int tell_survey(const SurveyOptions& options, const std::string& capture) {
   const auto kernels = survey_in(capture);
-  if (options.json != "-") print(survey_text(capture, kernels, options.all, columns_of(options)));
+  if (options.json != "-") print(survey_text(capture, kernels, options.all, width_of_survey(options)));
   if (!options.json.empty()) write_json(options.json, survey_json(capture, kernels));
   return status_of(kernels);
 }
@@ -115,7 +115,7 @@ int join_captures(const SurveyOptions& options, const Ranks& ranks) {
       if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     }
     const Json joined = join_surveys(outcomes);
-    if (options.json != "-") print(joined_surveys_text(joined, options.all, columns_of(options)));
+    if (options.json != "-") print(joined_surveys_text(joined, options.all, width_of_survey(options)));
     if (!options.json.empty()) write_json(options.json, joined);
   });
 }

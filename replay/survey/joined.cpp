@@ -17,9 +17,9 @@ namespace {
 
 constexpr const char* kSums[] = {"launches", "surveyed", "varied", "depend"};
 
-int64_t count_of(const Json& json, const char* name) { return json.at(name).get<int64_t>(); }
+int64_t count_at(const Json& json, const char* name) { return json.at(name).get<int64_t>(); }
 
-std::string text_of(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
+std::string text_at(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
 
 // From the gravest on.
 int rank_of(std::string_view verdict) {
@@ -31,9 +31,9 @@ int rank_of(std::string_view verdict) {
   return rank;
 }
 
-bool does_vary(const Json& part) { return varies(static_cast<SurveyVerdict>(rank_of(text_of(part, "verdict")))); }
+bool part_varies(const Json& part) { return varies(static_cast<SurveyVerdict>(rank_of(text_at(part, "verdict")))); }
 
-int64_t varying_captures(const Json& kernel) { return std::ranges::count_if(kernel.at("captures"), does_vary); }
+int64_t varying_captures(const Json& kernel) { return std::ranges::count_if(kernel.at("captures"), part_varies); }
 
 // What one capture has of a kernel.
 Json part_of(const Json& capture, const Json& kernel) {
@@ -47,18 +47,19 @@ Json part_of(const Json& capture, const Json& kernel) {
 }
 
 void add_part(Json& joined, Json part) {
-  if (rank_of(text_of(part, "verdict")) < rank_of(text_of(joined, "verdict"))) joined["verdict"] = part["verdict"];
-  for (const char* name : kSums) joined[name] = count_of(joined, name) + count_of(part, name);
+  if (rank_of(text_at(part, "verdict")) < rank_of(text_at(joined, "verdict"))) joined["verdict"] = part["verdict"];
+  for (const char* name : kSums) joined[name] = count_at(joined, name) + count_at(part, name);
   joined["captures"].push_back(std::move(part));
 }
 
 // Those that vary first, then those that do so in more captures, and in a larger share of launches.
 void sort_kernels(Json& kernels) {
   const auto key = [](const Json& kernel) {
-    const int rank = rank_of(text_of(kernel, "verdict"));
-    const double share = static_cast<double>(count_of(kernel, "varied") + count_of(kernel, "depend")) /
-                         static_cast<double>(std::max<int64_t>(1, count_of(kernel, "surveyed")));
-    return std::tuple(does_vary(kernel) ? -1 : rank, -varying_captures(kernel), -share, -count_of(kernel, "launches"));
+    const int rank = rank_of(text_at(kernel, "verdict"));
+    const double share = static_cast<double>(count_at(kernel, "varied") + count_at(kernel, "depend")) /
+                         static_cast<double>(std::max<int64_t>(1, count_at(kernel, "surveyed")));
+    return std::tuple(part_varies(kernel) ? -1 : rank, -varying_captures(kernel), -share,
+                      -count_at(kernel, "launches"));
   };
   std::stable_sort(kernels.begin(), kernels.end(), [&](const Json& a, const Json& b) { return key(a) < key(b); });
 }
@@ -66,31 +67,31 @@ void sort_kernels(Json& kernels) {
 std::string count_launches(int64_t count) { return fmt::format("{} launch{}", count, count == 1 ? "" : "es"); }
 
 std::string part_text(const Json& part) {
-  const std::string verdict = text_of(part, "verdict");
-  if (count_of(part, "surveyed") == 0)
-    return fmt::format("{}, {}", verdict, count_launches(count_of(part, "launches")));
-  const int64_t varied = count_of(part, "varied"), depend = count_of(part, "depend");
-  return fmt::format("{}, {} of {}", verdict, varied > 0 ? varied : depend, count_launches(count_of(part, "surveyed")));
+  const std::string verdict = text_at(part, "verdict");
+  if (count_at(part, "surveyed") == 0)
+    return fmt::format("{}, {}", verdict, count_launches(count_at(part, "launches")));
+  const int64_t varied = count_at(part, "varied"), depend = count_at(part, "depend");
+  return fmt::format("{}, {} of {}", verdict, varied > 0 ? varied : depend, count_launches(count_at(part, "surveyed")));
 }
 
 void add_kernel_text(Lines& lines, const Json& kernel, int64_t surveys, bool shows_code, bool all, size_t columns) {
   constexpr int64_t kMostListed = 8;
-  const std::string verdict = text_of(kernel, "verdict");
+  const std::string verdict = text_at(kernel, "verdict");
   const std::string code =
-      shows_code ? fmt::format("  (code {})", text_of(kernel, "kernel_digest").substr(0, 17)) : std::string();
+      shows_code ? fmt::format("  (code {})", text_at(kernel, "kernel_digest").substr(0, 17)) : std::string();
   lines.add("{}  {}{}", verdict,
-            short_name(text_of(kernel, "kernel"), std::max(columns, size_t{60}) - verdict.size() - 2 - code.size()),
+            short_name(text_at(kernel, "kernel"), std::max(columns, size_t{60}) - verdict.size() - 2 - code.size()),
             code);
   const Json& parts = kernel.at("captures");
   int64_t listed = 0, unlisted = 0, steady = 0;
   for (const Json& part : parts) {
-    if (!does_vary(part) && !all) {
+    if (!part_varies(part) && !all) {
       ++steady;
     } else if (listed == kMostListed && !all) {
       ++unlisted;
     } else {
       ++listed;
-      lines.add("    {}: {}", text_of(part, "capture"), part_text(part));
+      lines.add("    {}: {}", text_at(part, "capture"), part_text(part));
     }
   }
   if (unlisted > 0) lines.add("    and in {} (--all, --json)", counted(unlisted, "more capture"));
@@ -103,8 +104,8 @@ std::string headline_of(const Json& joined) {
   const Json &kernels = joined.at("kernels"), &captures = joined.at("captures");
   const auto surveys = std::ranges::count_if(captures, [](const Json& one) { return one.contains("surveyed"); });
   const auto varying = std::ranges::count_if(
-      captures, [](const Json& one) { return one.contains("surveyed") && count_of(one, "status") == 1; });
-  const auto of_kernels = std::ranges::count_if(kernels, does_vary);
+      captures, [](const Json& one) { return one.contains("surveyed") && count_at(one, "status") == 1; });
+  const auto of_kernels = std::ranges::count_if(kernels, part_varies);
   if (of_kernels == 0)
     return fmt::format("none of {} varied, in {}", counted(std::ssize(kernels), "kernel"), counted(surveys, "survey"));
   return fmt::format("{} of {} var{}, in {} of {}", of_kernels, counted(std::ssize(kernels), "kernel"),
@@ -127,7 +128,7 @@ Json join_surveys(const std::vector<Json>& outcomes) {
     const Json& survey = outcome.at("survey");
     for (const char* name : {"launches", "surveyed", "varied"}) capture[name] = survey.at(name);
     for (const Json& kernel : survey.at("kernels")) {
-      const std::pair key(text_of(kernel, "mangled"), text_of(kernel, "kernel_digest"));
+      const std::pair key(text_at(kernel, "mangled"), text_at(kernel, "kernel_digest"));
       const auto [place, is_new] = known.emplace(key, kernels.size());
       if (is_new) {
         kernels.push_back({{"kernel", kernel.at("kernel")},
@@ -150,11 +151,11 @@ Lines joined_surveys_text(const Json& joined, bool all, size_t columns) {
   const auto surveys =
       std::ranges::count_if(joined.at("captures"), [](const Json& one) { return one.contains("surveyed"); });
   std::map<std::string, int> codes;  // by the kernel's name
-  for (const Json& kernel : joined.at("kernels")) ++codes[text_of(kernel, "mangled")];
+  for (const Json& kernel : joined.at("kernels")) ++codes[text_at(kernel, "mangled")];
   bool is_any_told = false;
   for (const Json& kernel : joined.at("kernels")) {
-    if (!all && !does_vary(kernel)) continue;
-    add_kernel_text(lines, kernel, surveys, codes[text_of(kernel, "mangled")] > 1, all, columns);
+    if (!all && !part_varies(kernel)) continue;
+    add_kernel_text(lines, kernel, surveys, codes[text_at(kernel, "mangled")] > 1, all, columns);
     is_any_told = true;
   }
   if (is_any_told) lines.add("msda-replay survey CAPTURE tells why, who launched it, and what to type.");

@@ -158,8 +158,9 @@ Json kernel_json(const Surveyed& kernel) {
                {"operation", kernel.operation},
                {"python", kernel.python},
                {"kernel_digest", kernel.kernel_digest}};
-  for (const char* name : {"launches", "surveyed", "varied", "varied_beside", "first_varied", "extra_launches", "extra_that_differ",
-                           "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds", "kept"}) {
+  for (const char* name :
+       {"launches", "surveyed", "varied", "varied_beside", "first_varied", "extra_launches", "extra_that_differ",
+        "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds", "kept"}) {
     json[name] = kernel.fact(name);
   }
   json["twin"] = twin_json(kernel);

@@ -282,8 +282,8 @@ Adding adding_of(uint64_t low, uint64_t high) {
 template <Adding adding>
 const KernelCode* twin_code(const std::string& name) {
   static const auto* const codes = [] {  // never destroyed, as others
-    auto* const all = new std::vector<KernelCode>{{kDrawnSum, kLayoutOfSum, sum<adding>},
-                                                   {kOtherOnce, kLayoutOfSum, sum<adding>}};
+    auto* const all =
+        new std::vector<KernelCode>{{kDrawnSum, kLayoutOfSum, sum<adding>}, {kOtherOnce, kLayoutOfSum, sum<adding>}};
     for (const char* one : kScatteredSums) all->push_back({one, kLayoutOfSums, scattered_sums<adding>});
     return all;
   }();

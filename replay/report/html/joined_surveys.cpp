@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "replay/report/html/survey_json.h"
+#include "replay/base/json.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
@@ -14,27 +14,36 @@ namespace {
 
 using analysis::thousands;
 
+int64_t count_at(const Json& json, const char* name) { return json.at(name).get<int64_t>(); }
+
+std::string text_at(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
+
+// A kernel, in one survey or in all.
+bool can_differ(const Json& part) {
+  return count_at(part, "varied") > 0 || text_at(part, "verdict") == "reads_unwritten";
+}
+
 std::string share_text(const Json& part) {
-  const int64_t varied = count_of(part, "varied");
-  return fmt::format("{} of {}", thousands(varied > 0 ? varied : count_of(part, "depend")),
-                     thousands(count_of(part, "surveyed")));
+  const int64_t varied = count_at(part, "varied");
+  return fmt::format("{} of {}", thousands(varied > 0 ? varied : count_at(part, "depend")),
+                     thousands(count_at(part, "surveyed")));
 }
 
 void add_kernel_row(Html& html, const Json& kernel, const std::map<std::string, std::string>& page_of) {
   const auto row = html.in("tr", {{"class", "bad"}});
-  html.add("td", {{"class", "wrap mono"}}, text_of(kernel, "kernel"));
-  html.add("td", {{"class", "mono"}}, text_of(kernel, "kernel_digest").substr(0, 17));
-  html.add("td", text_of(kernel, "verdict"));
+  html.add("td", {{"class", "wrap mono"}}, text_at(kernel, "kernel"));
+  html.add("td", {{"class", "mono"}}, text_at(kernel, "kernel_digest").substr(0, 17));
+  html.add("td", text_at(kernel, "verdict"));
   html.add("td", {{"class", "number"}}, share_text(kernel));
   const auto cell = html.in("td");
   int64_t steady = 0;
   for (const Json& part : kernel.at("captures")) {
-    if (!may_differ(part)) {
+    if (!can_differ(part)) {
       ++steady;
       continue;
     }
     const auto line = html.in("div");
-    const std::string capture = text_of(part, "capture");
+    const std::string capture = text_at(part, "capture");
     add_capture_name(html, capture, page_of.at(capture));
     html.text(fmt::format(": {}", share_text(part)));
   }
@@ -54,7 +63,7 @@ void add_capture_name(Html& html, const std::string& capture, const std::string&
 
 void add_joined_surveys(Html& html, const Json& surveys, const std::map<std::string, std::string>& page_of) {
   const Json& kernels = surveys.at("kernels");
-  if (std::ranges::none_of(kernels, may_differ)) {
+  if (std::ranges::none_of(kernels, can_differ)) {
     html.add("p", {{"class", "note good"}}, "No kernel varies in any survey.");
     return;
   }
@@ -66,7 +75,7 @@ void add_joined_surveys(Html& html, const Json& surveys, const std::map<std::str
     for (const char* name : {"kernel", "code", "verdict", "launches", "in"}) html.add("th", {{"scope", "col"}}, name);
   }
   for (const Json& kernel : kernels) {
-    if (may_differ(kernel)) add_kernel_row(html, kernel, page_of);
+    if (can_differ(kernel)) add_kernel_row(html, kernel, page_of);
   }
 }
 

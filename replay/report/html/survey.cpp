@@ -12,13 +12,22 @@
 #include "replay/base/json.h"
 #include "replay/report/html/findings.h"
 #include "replay/report/html/frame.h"
-#include "replay/report/html/survey_json.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
 namespace {
 
 using analysis::thousands;
+
+int64_t count_of(const Json& kernel, const char* name) { return kernel.at(name).get<int64_t>(); }
+
+std::string text_of(const Json& kernel, const char* name) { return kernel.at(name).get<std::string>(); }
+
+bool does_vary(const Json& kernel) { return count_of(kernel, "varied") > 0; }
+
+bool reads_unwritten(const Json& kernel) { return text_of(kernel, "verdict") == "reads_unwritten"; }
+
+bool may_differ(const Json& kernel) { return does_vary(kernel) || reads_unwritten(kernel); }
 
 bool varies_beside(const Json& kernel) { return count_of(kernel, "varied_beside") > 0; }
 
