@@ -200,6 +200,7 @@ void forks(const Client& client, int times) {
       if (Clock::now() > end) kill(child, SIGKILL);
       sleep_for(1);
     }
+    if (status != 0) std::fprintf(stderr, "a child of kind %d ended with status %d\n", i % 4, status);
     failed += status != 0;
   }
   is_over = true;

@@ -111,6 +111,7 @@ unsigned int most_shared_bytes(CUfunction function) {
 
 // Without loading what is not loaded yet.
 const char* name_to_tell(CUfunction function) {
+  if (enter() == CUDA_ERROR_NOT_INITIALIZED) return "";  // in a forked child the lock may be somebody's for ever
   const std::lock_guard lock(modules().mutex);
   if (modules().functions.contains(function)) return function->code->name.c_str();
   const auto kernel = reinterpret_cast<CUkernel>(function);
