@@ -145,6 +145,14 @@ def test_what_varies_once_while_the_program_goes_on(tmp_path, asynchronous):
     assert (was, result) == (pytest.approx(2 * each, rel=1e-5), pytest.approx(3 * each, rel=1e-5))
 
 
+def test_managed_memory_is_the_hosts_as_well(tmp_path):
+    """The host changes it as soon as a launch has returned: its extra launches are over by then, and what explains its results."""
+    each = sum(1 / (i + 1) for i in range(1000))
+    assert f"managed {1000 + 4 * each:.2f}" in plain("managed")
+    kernel = surveyed(tmp_path / "a.h5", "managed")["survey_other_once"]
+    assert (kernel["verdict"], kernel["surveyed"], kernel["varied"]) == ("order_only", 4, 1)
+
+
 def test_what_is_told_before_the_last_results_are_known(tmp_path):
     """The results of the third launch of a kernel that cannot vary are looked at after the writer heard of the launch, a second after the second one."""
     kernel = surveyed(tmp_path / "a.h5", "slow", "twice")["survey_twice"]

@@ -21,6 +21,7 @@ namespace msda::stand_in {
   X(cuCtxSynchronize_v2)            \
   X(cuMemAlloc_v2)                  \
   X(cuMemFree_v2)                   \
+  X(cuMemAllocManaged)              \
   X(cuMemHostAlloc)                 \
   X(cuMemFreeHost)                  \
   X(cuMemGetAddressRange_v2)        \

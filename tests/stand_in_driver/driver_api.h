@@ -216,6 +216,7 @@ CUresult cuCtxSynchronize_v2(CUcontext context);  // null: the current one
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total);
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr pointer);
+CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flags);
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags);
 CUresult cuMemFreeHost(void* pointer);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer);

@@ -18,6 +18,7 @@ struct Allocation {
   size_t bytes;
   bool host;
   CUcontext context;  // none: it stays
+  bool managed = false;
 };
 
 struct Memory {
@@ -152,6 +153,14 @@ CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flags) {
+  if (flags != 1 && flags != 2) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = cuMemAlloc_v2(pointer, bytes);
+  const std::lock_guard lock(memory().mutex);
+  if (result == CUDA_SUCCESS) memory().allocations[*pointer].managed = true;
+  return result;
+}
+
 CUresult cuMemFree_v2(CUdeviceptr pointer) { return release(pointer, false); }
 
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
@@ -215,7 +224,7 @@ CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** va
         set(type);
         break;
       case kHostPointer:
-        set(is_host ? pointer_of(pointer) : nullptr);
+        set(is_host || (is_known && found->second.managed) ? pointer_of(pointer) : nullptr);
         break;
       case kOrdinal:
         set(device);

@@ -113,6 +113,7 @@ class Program {
       launch("survey_number", 3, kPlain, count);
       std::printf("number %d\n", client_.download<int>(result, 1)[0]);
     }
+    if (!words_.empty() && words_[0] == "managed") count_in_managed_memory(values, kCount);
     if (!words_.empty() && words_[0] == "other_once") add("survey_other_once", kFloatReduction, values, kCount);
     if (!words_.empty() && words_[0] == "crowded") {
       add("survey_crowded_sum", kCompareAndSwap, values, kCount);
@@ -146,6 +147,23 @@ class Program {
     void (SumBackward0::*volatile apply)(const Launching&) const = &SumBackward0::apply;  // not a copy of it
     (SumBackward0().*apply)(work);
     std::printf("%s %.2f\n", kernel.c_str(), value(sum, 0));
+  }
+
+  // The host changes the sum, once the third launch has ended, without a call of the driver's; then comes another one.
+  void count_in_managed_memory(CUdeviceptr values, int count) const {
+    constexpr unsigned kGlobal = 1;  // CU_MEM_ATTACH_GLOBAL
+    CUdeviceptr sum = 0;
+    client_.check(client_.api().cuMemAllocManaged(&sum, sizeof(float), kGlobal));
+    float* const on_host = reinterpret_cast<float*>(sum);
+    *on_host = 0;
+    const Argument arguments[] = {sum, values, count};
+    const std::string kernel = "survey_other_once";
+    const CUfunction function = client_.load_image(kernel, image_of(kernel, kFloatReduction, false), "data", false);
+    for (int i = 0; i < 4; ++i) {
+      if (i == 3) *on_host += 1000;
+      client_.launch({}, function, {4}, {32}, nullptr, arguments);
+    }
+    std::printf("managed %.2f\n", static_cast<double>(*on_host));
   }
 
   // Sums of numbers of both signs: of many the first 23 are added to, and every second one is 0 before. With the sign

@@ -85,6 +85,7 @@ void Reach::add_allocation_of(uint64_t word) {
   const DeviceRange allocation{place.base, place.bytes};
   if (place.is_of_this_device() && !ForeignMemory::instance().has(allocation)) {
     add(allocation);
+    is_of_host_as_well_ |= place.on_host != nullptr;
   } else {
     add_to(shared, allocation);
   }

@@ -23,6 +23,9 @@ class Reach {
   uint64_t bytes() const;
   // Whether the address lies in one of them.
   bool has(uint64_t address) const;
+  // Whether somebody else may read or write some of it without a call that the recorder sees: `shared`, or managed
+  // memory, which is the host's as well.
+  bool is_seen_by_others() const { return is_of_host_as_well_ || !shared.empty(); }
 
   // Memory of the host, of another device, or that other processes have, too: somebody else may read or write it
   // meanwhile, so a launch that changes it must not run again.
@@ -30,6 +33,7 @@ class Reach {
 
  private:
   std::vector<DeviceRange> ranges_;
+  bool is_of_host_as_well_ = false;
 };
 
 // Memory that the current device may read and write, not the host's, nor another device's; managed memory is of the

@@ -291,7 +291,8 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   if (!ticket.turn.begin_repeating()) return Unsurveyed::kBusy;
   if (!ticket.trial.begin(launched)) return kernel.never = Unsurveyed::kRefused;
   // It never varied: if it does now, its caller is told of its next launch that varies.
-  if (kernel.surveyed >= kWatched && kernel.varied == 0 && !config().survey_poison) {
+  if (kernel.surveyed >= kWatched && kernel.varied == 0 && !ticket.reach.is_seen_by_others() &&
+      !config().survey_poison) {
     under_way_ = UnderWay{ticket, step_of(launched, kernel.layout), launched.stream, launches_};
     cuda::driver().current_context(&under_way_->step.context);
     return Unsurveyed::kNone;
