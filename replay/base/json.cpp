@@ -21,4 +21,8 @@ std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 std::string text_of(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
 
+int64_t count_at(const Json& json, const char* name) { return json.at(name).get<int64_t>(); }
+
+std::string text_at(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
+
 }  // namespace msda::replay

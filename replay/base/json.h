@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,10 @@ using Json = nlohmann::ordered_json;
 // From process to process: names of files need not be UTF-8. Throws nlohmann::json::exception.
 std::string bytes_of(const Json& json);
 Json json_of_bytes(std::string_view bytes);
+
+// A member, which is there, in what the program itself has made.
+int64_t count_at(const Json& json, const char* name);
+std::string text_at(const Json& json, const char* name);
 
 // On one line, in UTF-8. Bytes that are not UTF-8, of a file's name for example, become U+FFFD.
 std::string line_of(const Json& json);

@@ -17,10 +17,6 @@ namespace {
 
 constexpr const char* kSums[] = {"launches", "surveyed", "varied", "depend"};
 
-int64_t count_at(const Json& json, const char* name) { return json.at(name).get<int64_t>(); }
-
-std::string text_at(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
-
 // From the gravest on.
 int rank_of(std::string_view verdict) {
   int rank = 0;

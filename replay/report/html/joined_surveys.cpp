@@ -14,10 +14,6 @@ namespace {
 
 using analysis::thousands;
 
-int64_t count_at(const Json& json, const char* name) { return json.at(name).get<int64_t>(); }
-
-std::string text_at(const Json& json, const char* name) { return json.at(name).get<std::string>(); }
-
 // A kernel, in one survey or in all.
 bool can_differ(const Json& part) {
   return count_at(part, "varied") > 0 || text_at(part, "verdict") == "reads_unwritten";

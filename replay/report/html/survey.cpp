@@ -19,17 +19,13 @@ namespace {
 
 using analysis::thousands;
 
-int64_t count_of(const Json& kernel, const char* name) { return kernel.at(name).get<int64_t>(); }
+bool does_vary(const Json& kernel) { return count_at(kernel, "varied") > 0; }
 
-std::string text_of(const Json& kernel, const char* name) { return kernel.at(name).get<std::string>(); }
-
-bool does_vary(const Json& kernel) { return count_of(kernel, "varied") > 0; }
-
-bool reads_unwritten(const Json& kernel) { return text_of(kernel, "verdict") == "reads_unwritten"; }
+bool reads_unwritten(const Json& kernel) { return text_at(kernel, "verdict") == "reads_unwritten"; }
 
 bool may_differ(const Json& kernel) { return does_vary(kernel) || reads_unwritten(kernel); }
 
-bool varies_beside(const Json& kernel) { return count_of(kernel, "varied_beside") > 0; }
+bool varies_beside(const Json& kernel) { return count_at(kernel, "varied_beside") > 0; }
 
 bool has_card(const Json& kernel) { return may_differ(kernel) || varies_beside(kernel); }
 
@@ -43,7 +39,7 @@ const char* verdict_style(std::string_view verdict) {
 const char* style_of_page(const Json& kernels) {
   const char* style = "good";
   for (const Json& kernel : kernels) {
-    if (may_differ(kernel) && style != std::string_view("error")) style = verdict_style(text_of(kernel, "verdict"));
+    if (may_differ(kernel) && style != std::string_view("error")) style = verdict_style(text_at(kernel, "verdict"));
   }
   return style;
 }
@@ -53,7 +49,7 @@ std::string headline_of(const Json& survey) {
   const auto unwritten = std::ranges::count_if(kernels, reads_unwritten);
   const auto beside = std::ranges::count_if(kernels, varies_beside);
   return fmt::format("{} of {} kernels vary, in {} of {} launches", std::ranges::count_if(kernels, does_vary),
-                     kernels.size(), thousands(count_of(survey, "varied")), thousands(count_of(survey, "surveyed"))) +
+                     kernels.size(), thousands(count_at(survey, "varied")), thousands(count_at(survey, "surveyed"))) +
          (unwritten > 0 ? fmt::format("; {} depend on memory that nobody wrote", unwritten) : "") +
          (beside > 0 ? fmt::format("; {} only beside other work", beside) : "");
 }
@@ -64,13 +60,13 @@ void add_head(Html& html, const Json& survey) {
   {
     const auto line = html.in("p", {{"class", "brand"}});
     html.add("span", "msda-replay survey");
-    html.add("span", {{"class", "mono"}}, std::filesystem::path(text_of(survey, "capture")).filename().string());
+    html.add("span", {{"class", "mono"}}, std::filesystem::path(text_at(survey, "capture")).filename().string());
   }
   std::map<std::string, int64_t> verdicts;
   int64_t microseconds = 0;
   for (const Json& kernel : kernels) {
-    ++verdicts[text_of(kernel, "verdict")];
-    microseconds += count_of(kernel, "microseconds");
+    ++verdicts[text_at(kernel, "verdict")];
+    microseconds += count_at(kernel, "microseconds");
   }
   {
     const auto chips = html.in("p", {{"class", "chips"}});
@@ -79,8 +75,8 @@ void add_head(Html& html, const Json& survey) {
   }
   html.add("h1", headline_of(survey));
   const auto figures = html.in("dl", {{"class", "figures"}});
-  add_figure(html, "launches", thousands(count_of(survey, "launches")));
-  add_figure(html, "surveyed", thousands(count_of(survey, "surveyed")));
+  add_figure(html, "launches", thousands(count_at(survey, "launches")));
+  add_figure(html, "surveyed", thousands(count_at(survey, "surveyed")));
   add_figure(html, "kernels", thousands(static_cast<int64_t>(kernels.size())));
   add_figure(html, "the survey took", fmt::format("{:.1f} s", 1e-6 * static_cast<double>(microseconds)));
 }
@@ -88,18 +84,18 @@ void add_head(Html& html, const Json& survey) {
 std::string callers_of(const Json& kernel) {
   std::string text;
   for (const char* name : {"node", "operation", "python"}) {
-    const std::string one = text_of(kernel, name);
+    const std::string one = text_at(kernel, name);
     if (!one.empty()) text += (text.empty() ? "" : ", ") + one;
   }
   return text;
 }
 
 std::string twin_text(const Json& twin) {
-  if (count_of(twin, "replaced") == 0) return "none: no floating-point addition of its code can be replaced";
+  if (count_at(twin, "replaced") == 0) return "none: no floating-point addition of its code can be replaced";
   if (twin.at("refused").get<bool>()) return "the driver refused it";
   return fmt::format("{} additions as integers, {} left as they were: equal results in {} of {} launches tried",
-                     count_of(twin, "replaced"), count_of(twin, "left"), count_of(twin, "equal"),
-                     count_of(twin, "trials"));
+                     count_at(twin, "replaced"), count_at(twin, "left"), count_at(twin, "equal"),
+                     count_at(twin, "trials"));
 }
 
 // "a.cu:12, through b.cuh:7"
@@ -111,9 +107,9 @@ std::string lines_text(const Json& place) {
                         text.empty()            ? ""
                         : i + 2 == lines.size() ? ", through "
                                                 : ", ",
-                        text_of(lines[i], "file"), count_of(lines[i], "line"));
+                        text_at(lines[i], "file"), count_at(lines[i], "line"));
   }
-  return fmt::format("{} at {} ({})", text_of(place, "instruction"), text, count_of(place, "count"));
+  return fmt::format("{} at {} ({})", text_at(place, "instruction"), text, count_at(place, "count"));
 }
 
 // The places of one kind, of which a page shows the first.
@@ -135,52 +131,52 @@ template <class Tell>
 void tell_of_measured(const Json& evidence, Tell&& tell) {
   tell("additions",
        fmt::format("{} of {} to {} addresses, at most {} to one; greatest addend {}",
-                   thousands(count_of(evidence, "additions")), text_of(evidence, "type"),
-                   thousands(count_of(evidence, "addresses")), thousands(count_of(evidence, "most_additions")),
+                   thousands(count_at(evidence, "additions")), text_at(evidence, "type"),
+                   thousands(count_at(evidence, "addresses")), thousands(count_at(evidence, "most_additions")),
                    size_text(evidence.at("greatest_addend"))));
   tell("order can change",
        fmt::format("{} where results differed most, by {} in {} more launches; at most {} of a bound",
                    size_text(evidence.at("bound")), size_text(evidence.at("difference")),
-                   count_of(evidence, "launches"), size_text(evidence.at("share"))));
+                   count_at(evidence, "launches"), size_text(evidence.at("share"))));
   tell("not explained",
        fmt::format("{} of {} numbers that differed, by more than their bounds; {} without a bound; {} "
                    "words where no addition was counted; {} that depend on sums otherwise",
-                   thousands(count_of(evidence, "exceeding")), thousands(count_of(evidence, "differing")),
-                   thousands(count_of(evidence, "unbounded")), thousands(count_of(evidence, "elsewhere")),
-                   thousands(count_of(evidence, "other_words"))));
+                   thousands(count_at(evidence, "exceeding")), thousands(count_at(evidence, "differing")),
+                   thousands(count_at(evidence, "unbounded")), thousands(count_at(evidence, "elsewhere")),
+                   thousands(count_at(evidence, "other_words"))));
 }
 
 template <class Tell>
 void tell_of_varying(const Json& kernel, Tell&& tell) {
-  tell("first", fmt::format("the program's launch {}", thousands(count_of(kernel, "first_varied"))));
+  tell("first", fmt::format("the program's launch {}", thousands(count_at(kernel, "first_varied"))));
   tell("differed", fmt::format("at most {} words of 32 bits, in {} of {} extra launches, {} of {} beside other work",
-                               thousands(count_of(kernel, "most_words")), count_of(kernel, "extra_that_differ"),
-                               count_of(kernel, "extra_launches"), count_of(kernel, "beside_that_differ"),
-                               count_of(kernel, "extra_beside")));
+                               thousands(count_at(kernel, "most_words")), count_at(kernel, "extra_that_differ"),
+                               count_at(kernel, "extra_launches"), count_at(kernel, "beside_that_differ"),
+                               count_at(kernel, "extra_beside")));
   if (!kernel.at("twin").is_null()) tell("order-free twin", twin_text(kernel.at("twin")));
   if (!kernel.at("evidence").is_null()) tell_of_measured(kernel.at("evidence"), tell);
-  tell("additions not measured", text_of(kernel, "evidence_missing"));
+  tell("additions not measured", text_at(kernel, "evidence_missing"));
   tell("additions in the source", places_text(kernel.at("source_lines").at("additions")));
   tell("communication in the source", places_text(kernel.at("source_lines").at("communication")));
   const Json& remedy = kernel.at("remedy");
   tell("what to type", remedy.is_null() ? "nothing is known"
-                                        : fmt::format("{} ({}; {})", text_of(remedy, "type"), text_of(remedy, "note"),
-                                                      text_of(remedy, "source")));
+                                        : fmt::format("{} ({}; {})", text_at(remedy, "type"), text_at(remedy, "note"),
+                                                      text_at(remedy, "source")));
 }
 
 // A kernel whose results may differ: who launched it, why, on what evidence, and what to type.
 void add_varying(Html& html, const Json& kernel) {
-  const int64_t launches = reads_unwritten(kernel) ? count_of(kernel.at("poison"), "depend")
-                                                   : count_of(kernel, "varied") + count_of(kernel, "varied_beside");
-  const std::string verdict = text_of(kernel, "verdict");
+  const int64_t launches = reads_unwritten(kernel) ? count_at(kernel.at("poison"), "depend")
+                                                   : count_at(kernel, "varied") + count_at(kernel, "varied_beside");
+  const std::string verdict = text_at(kernel, "verdict");
   const auto card = html.in("article", {{"class", fmt::format("group {}", verdict_style(verdict))}});
   {
     const auto chips = html.in("p", {{"class", "chips"}});
     add_chip(html, verdict_style(verdict), verdict);
     add_chip(html, "plain",
-             fmt::format("{} of {} launches", thousands(launches), thousands(count_of(kernel, "surveyed"))));
+             fmt::format("{} of {} launches", thousands(launches), thousands(count_at(kernel, "surveyed"))));
   }
-  html.add("h4", {{"class", "wrap mono"}}, text_of(kernel, "kernel"));
+  html.add("h4", {{"class", "wrap mono"}}, text_at(kernel, "kernel"));
   {
     const auto list = html.in("dl", {{"class", "telling"}});
     const auto tell = [&](const char* name, const std::string& text) {
@@ -188,7 +184,7 @@ void add_varying(Html& html, const Json& kernel) {
       html.add("dt", name);
       html.add("dd", text);
     };
-    tell("why", text_of(kernel, "why"));
+    tell("why", text_at(kernel, "why"));
     tell("launched by", callers_of(kernel));
     if (does_vary(kernel) || varies_beside(kernel)) {
       tell_of_varying(kernel, tell);
@@ -206,7 +202,7 @@ void add_share(Html& html, double share) {
 
 void add_table(Html& html, std::vector<Json> kernels) {
   std::ranges::stable_sort(kernels, std::ranges::greater(),
-                           [](const Json& kernel) { return count_of(kernel, "microseconds"); });
+                           [](const Json& kernel) { return count_at(kernel, "microseconds"); });
   const auto scroll = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
   const auto table = html.in("table");
   {
@@ -217,15 +213,15 @@ void add_table(Html& html, std::vector<Json> kernels) {
   }
   for (const Json& kernel : kernels) {
     const auto row = html.in("tr", {{"class", may_differ(kernel) ? "bad" : ""}});
-    const int64_t surveyed = count_of(kernel, "surveyed"), varied = count_of(kernel, "varied");
-    html.add("td", {{"class", "wrap mono"}}, text_of(kernel, "kernel"));
-    html.add("td", text_of(kernel, "verdict"));
+    const int64_t surveyed = count_at(kernel, "surveyed"), varied = count_at(kernel, "varied");
+    html.add("td", {{"class", "wrap mono"}}, text_at(kernel, "kernel"));
+    html.add("td", text_at(kernel, "verdict"));
     html.add("td", {{"class", "number"}}, thousands(varied));
     add_share(html, surveyed > 0 ? static_cast<double>(varied) / static_cast<double>(surveyed) : 0);
     html.add("td", {{"class", "number"}}, thousands(surveyed));
-    html.add("td", {{"class", "number"}}, thousands(count_of(kernel, "launches")));
+    html.add("td", {{"class", "number"}}, thousands(count_at(kernel, "launches")));
     html.add("td", {{"class", "number"}},
-             fmt::format("{:.1f}", 1e-3 * static_cast<double>(count_of(kernel, "microseconds"))));
+             fmt::format("{:.1f}", 1e-3 * static_cast<double>(count_at(kernel, "microseconds"))));
   }
 }
 
@@ -281,10 +277,10 @@ std::string html_of_survey(const Json& survey, const std::string& version) {
       add_table(body, kernels.get<std::vector<Json>>());
     }
     add_unsurveyed(body, kernels);
-    const std::string capture = text::shell_word(text_of(survey, "capture"));
+    const std::string capture = text::shell_word(text_at(survey, "capture"));
     body.add("p", "The survey again:");
     add_command(body, "msda-replay survey " + capture);
-    if (std::ranges::any_of(kernels, [](const Json& kernel) { return count_of(kernel, "kept") > 0; })) {
+    if (std::ranges::any_of(kernels, [](const Json& kernel) { return count_at(kernel, "kept") > 0; })) {
       body.add("p", "Launches that were kept:");
       add_command(body, "msda-replay run " + capture + " --mode original");
     }
