@@ -157,7 +157,7 @@ void add_survey_command(CLI::App& app, int& status) {
   command->add_option("--label", options->label, "Survey only launches whose label (msda_record_label) has this text")
       ->type_name("TEXT");
   command->add_flag("--no-neighbour", options->no_neighbour,
-                    "Do not occupy a part of the device beside the extra launches");
+                    "Do not occupy a part of the device beside every second extra launch");
   command->add_flag("--poison", options->poison, "Also find launches whose results depend on memory that nobody wrote");
   command->add_flag("--all", options->all, "List kernels that do not vary, too");
   add_json(*command, *options);

@@ -57,9 +57,9 @@ Judgement of_varying(const Surveyed& kernel) {
   const bool communicates = kernel.fact("may_communicate") > 0;
   if (trials > 0 && equal == trials) {
     return {kOrderOnly,
-            fmt::format("The same numbers were added in another order: with integers in place of floating-point "
-                        "numbers ({} instruction{}) results were equal, in {} of {} launches tried",
-                        kernel.fact("twin_replaced"), kernel.fact("twin_replaced") == 1 ? "" : "s", equal, trials)};
+            fmt::format("The same numbers were added in another order: a copy of the kernel that adds integers instead "
+                        "({} changed) gave equal results in {} of {} launches tried",
+                        counted(kernel.fact("twin_replaced"), "instruction"), equal, trials)};
   }
   const std::string ways = communication_text(kernel);
   if (communicates) {
