@@ -534,7 +534,7 @@ def memory_hooks():
     table = "".join((SOURCE / f"recorder/preload/hooks/{name}_table.h").read_text() for name in ("memory", "graph"))
     twins = re.findall(r"^  MSDA_TWINS\(X, (cu\w+), (\w+),", table, re.MULTILINE)
     names = {*re.findall(r"^  X\((cu\w+),", table, re.MULTILINE), *(name for name, _ in twins), *(name + suffix for name, suffix in twins)}
-    assert len(names) > 50 and all(re.match("cu(Mem|Stream|Graph|Ipc)", name) for name in names)
+    assert len(names) > 50 and all(re.match("cu(Mem|Stream|Graph|Ipc|LaunchHostFunc|WaitExternal)", name) for name in names)
     return names
 
 
