@@ -138,6 +138,9 @@ int run_survey(SurveyOptions& options) {
 void add_survey_command(CLI::App& app, int& status) {
   auto options = std::make_shared<SurveyOptions>();
   CLI::App* command = app.add_subcommand("survey", "Say which launches of a program vary, and why");
+  command->footer(
+      "Exit status: 0 no kernel varied, 1 one did, or depends on memory that nobody wrote, 2 bad usage or bad input, 3 "
+      "nothing could be surveyed.");
   command
       ->add_option("CAPTURE", options->words,
                    "Captures with surveys, or folders of them; or, after --, a program and its arguments")
