@@ -37,8 +37,9 @@ class CopySpace {
   struct Places {
     Memory device, host;
   };
-  cuda::DevicePointer reserve_on_device(Memory& ours, uint64_t bytes) const;
-  cuda::DevicePointer reserve_on_host(Memory& ours, uint64_t bytes) const;
+  struct Kind;  // of memory: how much is free, and how to take it and give it back
+  static const Kind kOnDevice, kOnHost;
+  cuda::DevicePointer grow(Memory& ours, const Kind& kind, uint64_t bytes) const;
 
   double share_;  // of the memory that is free or ours, at most
   std::map<cuda::Context, Places> memory_;
