@@ -36,7 +36,7 @@ bool try_alone(const Launched& launched, RepeatedLaunch& repeated) {
   SurveyedKernel& kernel = *repeated.kernel;
   if (kernel.differs_alone() || kernel.tried_alone == kTriedAlone) return true;
   ++kernel.tried_alone;
-  return repeated.trial.begin_alone(launched, Trial::kMostAlone) && count_extra(kernel, {Trial::kMostAlone, false});
+  return repeated.trial.begin_alone(launched) && count_extra(kernel, Trial::kAlone);
 }
 
 // Of a launch that varied: whether the order of additions explains it.

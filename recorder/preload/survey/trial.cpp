@@ -63,7 +63,7 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
     pieces_.push_back({address, take(bytes), take(bytes), take(flags), bytes});
   }
   shared_ = WatchedMemory(reach.shared, take);
-  const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(std::max(extra.count, kMostAlone) + 2));
+  const uint64_t counts = take(sizeof(uint64_t) * static_cast<uint64_t>(std::max(extra.count, kAlone.count) + 2));
   const cuda::DevicePointer begin = space.reserve(end, left_on_host);
   for (SettledPiece& piece : pieces_) {
     for (uint64_t* place : {&piece.before, &piece.after, &piece.flags}) *place += begin;
@@ -107,11 +107,10 @@ bool Trial::launch_extra(const Launched& launched, int number, const ExtraLaunch
 
 bool Trial::begin(const Launched& launched) { return settle(Settling::kKeep, 0) && enqueue(launched, extra_); }
 
-bool Trial::begin_alone(const Launched& launched, int count) {
-  const bool beside_neighbour = false;
+bool Trial::begin_alone(const Launched& launched) {
   return put_back_before() &&
          cuda::driver().set_bytes(counts_ + sizeof(uint64_t), 0, sizeof(uint64_t), stream_) == cuda::kSuccess &&
-         enqueue(launched, {std::min(count, kMostAlone), beside_neighbour});
+         enqueue(launched, kAlone);
 }
 
 bool Trial::enqueue(const Launched& launched, const ExtraLaunches& extra) const {

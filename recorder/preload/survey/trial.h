@@ -31,7 +31,7 @@ struct ExtraLaunches {
 
 class Trial {
  public:
-  static constexpr int kMostAlone = 20;  // more launches, none of them beside a neighbour
+  static constexpr ExtraLaunches kAlone{20, false};
 
   // Takes room for two copies of what the launch reaches. False if there is none.
   bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, int64_t& left_on_host,
@@ -49,8 +49,8 @@ class Trial {
 
   // Enqueues the extra launches and all that they need. False if the driver refuses.
   bool begin(const Launched& launched);
-  // The same of so many more, none of them beside a neighbour; after end().
-  bool begin_alone(const Launched& launched, int count);
+  // The same of those of kAlone; after end().
+  bool begin_alone(const Launched& launched);
   // Waits for them. For each extra launch: the 32-bit words that differ from the program's own. Nothing if the device
   // failed. No other trial may begin before.
   static std::optional<std::vector<uint64_t>> end() { return Settler::instance().brought(); }
