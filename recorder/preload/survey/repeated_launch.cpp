@@ -82,16 +82,18 @@ void keep(const Launched& launched, RepeatedLaunch& repeated, std::span<const Un
   kernel.kept += keep_launch(launched, kernel, repeated.trial, unwritten);
 }
 
-Unsurveyed explain(const Launched& launched, RepeatedLaunch& repeated, const Unwritten& unwritten) {
+void explain(const Launched& launched, RepeatedLaunch& repeated, const Unwritten& unwritten) {
   SurveyedKernel& kernel = *repeated.kernel;
-  if (!try_alone(launched, repeated)) return kernel.never = Unsurveyed::kRefused;
+  if (!try_alone(launched, repeated)) {
+    kernel.never = Unsurveyed::kRefused;
+    return;
+  }
   if (kernel.varied == 1) {
     kernel.additions = places_of_additions(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
     kernel.communication = places_of_communication(*kernel.image, kernel.layout.kernel, kernel.facts.architecture);
   }
   try_twin(launched, repeated);
   if (kernel.kept == 0) keep(launched, repeated, unwritten_in(repeated.trial, unwritten));
-  return Unsurveyed::kNone;
 }
 
 }  // namespace msda::record

@@ -23,7 +23,7 @@ struct RepeatedLaunch {
 std::optional<bool> count_result(const RepeatedLaunch& launch, int64_t number);
 
 // Of one that varied, on memory as it left it: why, and whatever else can be found out without its thread.
-Unsurveyed explain(const Launched& launched, RepeatedLaunch& repeated, const Unwritten& unwritten);
+void explain(const Launched& launched, RepeatedLaunch& repeated, const Unwritten& unwritten);
 
 // Records it for the replay, if it is the first of its kernel; not if its memory is found by pointers in memory, or by
 // its code: it cannot be repeated elsewhere. `unwritten`: of its memory.

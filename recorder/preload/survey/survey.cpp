@@ -267,15 +267,14 @@ void Survey::finish_under_way(TrialLock::Turn& turn) {
   SurveyedKernel& kernel = *launch.repeated.kernel;
   const InContext current(launch.step.context);
   const auto varies = count_result(launch.repeated, launch.number);
-  Unsurveyed why = varies ? Unsurveyed::kNone : kernel.never = Unsurveyed::kRefused;
+  if (!varies) count(kernel, kernel.never = Unsurveyed::kRefused);
   // Into a graph that the program has begun to capture nothing must come.
   int capturing = 0;
   if (varies.value_or(false) && cuda::driver().is_capturing(launch.stream, &capturing) == cuda::kSuccess &&
       capturing == 0 && turn.begin_repeating()) {
-    why = explain(LaunchOfStep(launch.step, launch.stream).launched(), launch.repeated, unwritten_);
+    explain(LaunchOfStep(launch.step, launch.stream).launched(), launch.repeated, unwritten_);
     turn.end_repeating();
   }
-  if (why != Unsurveyed::kNone) count(kernel, why);
   kernel.seconds += now_in_seconds() - begin;
 }
 
@@ -300,7 +299,8 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   const auto varies = count_result(ticket, launches_);
   if (!varies) return kernel.never = Unsurveyed::kRefused;
   if (*varies && kernel.caller.is_empty()) kernel.caller = caller_of_launch();
-  return *varies ? explain(launched, ticket, unwritten_) : Unsurveyed::kNone;
+  if (*varies) explain(launched, ticket, unwritten_);
+  return Unsurveyed::kNone;
 }
 
 // After run(). Of a kernel that varies it is not known why its results differ.
