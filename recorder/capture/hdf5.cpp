@@ -80,6 +80,10 @@ Type file_type(ElementType type) {
   return half;
 }
 
+hid_t unsigned_type(size_t bytes) {
+  return bytes == 1 ? H5T_STD_U8LE : bytes == 2 ? H5T_STD_U16LE : bytes == 4 ? H5T_STD_U32LE : H5T_STD_U64LE;
+}
+
 bool is_sound(hid_t type) {
   const H5T_class_t kind = H5Tget_class(type);
   const size_t size = H5Tget_size(type), bits = 8 * size;

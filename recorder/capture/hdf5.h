@@ -68,6 +68,9 @@ bool list_attributes(hid_t object, std::vector<std::string>& names);
 // converts (h5py shows bfloat16 as float32).
 Type file_type(ElementType type);
 
+// Of so many bytes: 1, 2, 4 or 8. Not to be closed.
+hid_t unsigned_type(size_t bytes);
+
 // Whether a type's fields lie within it. libhdf5 does not check, and converts from memory beyond a number's end.
 bool is_sound(hid_t type);
 

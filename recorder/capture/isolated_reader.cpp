@@ -19,12 +19,14 @@
 #include <functional>
 #include <iterator>
 #include <new>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "recorder/capture/cbor.h"
 #include "recorder/capture/channel.h"
 #include "recorder/capture/messages.h"
+#include "recorder/capture/trail_data.h"
 #include "recorder/capture/writing.h"
 
 namespace msda::capture {
@@ -112,6 +114,9 @@ class Server {
     if (name == "run") return answer([&] { return reader_->run(); });
     if (name == "seeds") return answer([&] { return reader_->seeds(); });
     if (name == "survey") return answer([&] { return reader_->survey(); });
+    if (name == "trail_outline") return answer([&] { return Json(reader_->trail_outline()); });
+    if (name == "trail_launches") return answer([&] { return Json(reader_->trail_launches()); });
+    if (name == "trail_data") return answer([&] { return send_trail(argument.get<std::string>()); });
     if (name == "kernels") return answer([&] { return reader_->kernels(); });
     if (name == "invocation") return answer([&] { return reader_->invocation(argument.get<int64_t>()); });
     if (name == "outlines") return answer([&] { return outlines(argument); });
@@ -153,6 +158,13 @@ class Server {
 
   bool send_data(const TensorInfo& info) {
     reader_->read_pieces(info, [this](std::span<const std::byte> piece) {
+      if (!channel_.send(Kind::kData, piece)) _exit(0);
+    });
+    return true;
+  }
+
+  bool send_trail(const std::string& dataset) {
+    reader_->read_trail(dataset, [this](std::span<const std::byte> piece) {
       if (!channel_.send(Kind::kData, piece)) _exit(0);
     });
     return true;
@@ -265,6 +277,14 @@ struct IsolatedReader::Impl {
     }
   }
 
+  // The child checked that the file can hold so many bytes.
+  std::vector<std::byte> trail_dataset(const std::string& name, int64_t bytes) {
+    std::vector<std::byte> data(static_cast<size_t>(bytes));
+    request("trail_data", name);
+    receive(data);
+    return data;
+  }
+
   int wait() {
     int status = 0;
     if (child <= 0) return status;
@@ -300,6 +320,25 @@ const std::vector<int64_t>& IsolatedReader::invocation_ids() const { return impl
 Run IsolatedReader::run() const { return impl_->get<Run>("run"); }
 std::vector<Seed> IsolatedReader::seeds() const { return impl_->get<std::vector<Seed>>("seeds"); }
 std::vector<SurveyedKernel> IsolatedReader::survey() const { return impl_->get<std::vector<SurveyedKernel>>("survey"); }
+std::optional<int64_t> IsolatedReader::trail_launches() const {
+  return impl_->get<std::optional<int64_t>>("trail_launches");
+}
+
+std::optional<Trail> IsolatedReader::trail() const {
+  const auto outline = impl_->get<std::optional<TrailOutline>>("trail_outline");
+  if (!outline) return std::nullopt;
+  TrailData data{outline->missing, {}};
+  for (const auto& [name, bytes] : outline->bytes) {
+    data.datasets[name] = impl_->trail_dataset(name, bytes);
+  }
+  try {
+    return to_trail(data);
+  } catch (const std::invalid_argument& e) {
+    throw Error(
+        fmt::format("{}: /trail: {}; the file is damaged: read a copy of it, or record again", path(), e.what()));
+  }
+}
+
 std::vector<KernelImage> IsolatedReader::kernels() const {
   auto kernels = impl_->get<std::vector<KernelImage>>("kernels");
   share_images(kernels);  // here: other processes' copies would cost time and count towards the limit of memory

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ class IsolatedReader {
   std::vector<Seed> seeds() const;
   std::vector<KernelImage> kernels() const;
   std::vector<SurveyedKernel> survey() const;
+  std::optional<Trail> trail() const;
+  std::optional<int64_t> trail_launches() const;
   const std::vector<int64_t>& invocation_ids() const;
   Invocation invocation(int64_t id) const;
   // Several at once, as thousands of separate requests would each wait for the child.

@@ -12,6 +12,7 @@
 #include "recorder/capture/call_attributes.h"
 #include "recorder/capture/capture.h"
 #include "recorder/capture/contents.h"
+#include "recorder/capture/reader.h"
 
 namespace nlohmann {
 
@@ -85,6 +86,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Invocation::Stage, name, facts, full)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Invocation, id, path, facts, inputs, outputs_before, outputs, results, stages,
                                    digests, parameters)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Difference, object, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrailOutline, missing, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verification, has_list, objects, datasets, differences)
 
 // What a reader knows once it has opened the file.

@@ -7,15 +7,24 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "recorder/capture/capture.h"
 #include "recorder/capture/contents.h"
+#include "recorder/capture/trail.h"
 
 namespace msda::capture {
+
+// What reading a trail will take: the bytes of each of its datasets, by name.
+struct TrailOutline {
+  int64_t missing = 0;  // as Trail has it
+  std::map<std::string, int64_t> bytes;
+};
 
 class Reader {
  public:
@@ -34,6 +43,14 @@ class Reader {
 
   // Empty without a survey.
   std::vector<SurveyedKernel> survey() const;
+
+  // Nothing without a trail. Every index of a trail is in its list, or kNoEntry.
+  std::optional<Trail> trail() const;
+  // How many kernels it launches, in less time.
+  std::optional<int64_t> trail_launches() const;
+  // The same in parts: the sizes, checked against the file, then one dataset in pieces.
+  std::optional<TrailOutline> trail_outline() const;
+  void read_trail(const std::string& dataset, const std::function<void(std::span<const std::byte>)>& visit) const;
 
   // Numbers of the invocations in the file, ascending; a number may be missing where a recorder kept only some.
   const std::vector<int64_t>& invocation_ids() const;

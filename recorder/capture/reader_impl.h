@@ -128,6 +128,10 @@ struct Reader::Impl {
 
   Invocation invocation(int64_t id, Detail detail) const;
 
+  // Nothing if there is none.
+  std::optional<Group> trail_group() const;
+  int64_t checked_trail_bytes(const Node& dataset, size_t element_bytes) const;
+
   // The type in memory in which read() and digest_of() return the elements: that of the format, whatever the file's
   // byte order and field widths are; for a dataset that is no tensor, the file's own.
   hdf5::Type type_to_read(const std::string& name, hid_t stored) const;

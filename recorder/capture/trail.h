@@ -47,7 +47,8 @@ struct TrailKernel {
 };
 
 struct TrailCaller {
-  std::string python, node, operation, label;  // "file:line function", autograd's node, the operator, the program's label
+  std::string python, node, operation,
+      label;  // "file:line function", autograd's node, the operator, the program's label
   friend auto operator<=>(const TrailCaller&, const TrailCaller&) = default;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recorder/capture/capture.h"
+#include "recorder/capture/trail.h"
 
 namespace msda::capture {
 
@@ -23,6 +24,8 @@ class Writer {
   void write_run(const Run& run, const std::vector<Seed>& seeds);
   // Once, with all of them.
   void write_survey(const std::vector<SurveyedKernel>& kernels);
+  // Once, with all of it; its indices must be in its lists.
+  void write_trail(const Trail& trail);
   // Of several functions of one image, the first that is added with the image brings it; the others need none.
   void add_kernel(const KernelImage& kernel);
 

@@ -35,6 +35,10 @@ inline hdf5::Type bool_type() {
   return type;
 }
 
+// How a dataset's bytes are stored, if libhdf5 can do that here. Shuffled: all first bytes of its elements, all second
+// ones, ..., which makes lists of small numbers shorter.
+enum class Packing { kNone, kDeflated, kShuffled };
+
 struct Writer::Impl {
   OutputFile output;
   const std::string& path;
@@ -150,12 +154,13 @@ struct Writer::Impl {
   }
 
   // Chunks of 1 MiB, along the first dimension that has so much.
-  hdf5::Properties layout_of(const std::vector<hsize_t>& sizes, hid_t type, bool packed) const {
-    constexpr hsize_t kChunk = 1 << 20, kWorthIt = 1 << 14;
+  hdf5::Properties layout_of(const std::vector<hsize_t>& sizes, hid_t type, Packing packing) const {
+    constexpr hsize_t kChunk = 1 << 20;
+    const hsize_t worth_it = packing == Packing::kShuffled ? 1 << 10 : 1 << 14;
     hdf5::Properties layout(H5Pcreate(H5P_DATASET_CREATE));
     hsize_t bytes = H5Tget_size(type);
     for (const hsize_t size : sizes) bytes *= size;
-    if (!packed || bytes < kWorthIt || H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return layout;
+    if (packing == Packing::kNone || bytes < worth_it || H5Zfilter_avail(H5Z_FILTER_DEFLATE) <= 0) return layout;
     std::vector<hsize_t> chunk = sizes;
     for (hsize_t& side : chunk) {
       if (bytes <= kChunk) break;
@@ -164,15 +169,16 @@ struct Writer::Impl {
       bytes = side * row;
     }
     check(H5Pset_chunk(layout.get(), static_cast<int>(chunk.size()), chunk.data()), "set chunks");
+    if (packing == Packing::kShuffled) check(H5Pset_shuffle(layout.get()), "shuffle");
     check(H5Pset_deflate(layout.get(), 6), "compress");
     return layout;
   }
 
   // Creates a dataset without data and digest.
   hdf5::Dataset empty_dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
-                              std::span<const std::string_view> dimensions, bool packed = false) const {
+                              std::span<const std::string_view> dimensions, Packing packing = Packing::kNone) const {
     const std::vector<hsize_t> sizes(shape.begin(), shape.end());
-    const hdf5::Properties layout = layout_of(sizes, type, packed);
+    const hdf5::Properties layout = layout_of(sizes, type, packing);
     const hdf5::Space space(sizes.empty() ? H5Screate(H5S_SCALAR)
                                           : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
     if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) {  // HDF5 reuses the old one's place
@@ -189,8 +195,8 @@ struct Writer::Impl {
 
   hdf5::Dataset dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
                         std::span<const std::byte> bytes, std::span<const std::string_view> dimensions,
-                        bool packed = false) const {
-    auto data = empty_dataset(name, type, shape, dimensions, packed);
+                        Packing packing = Packing::kNone) const {
+    auto data = empty_dataset(name, type, shape, dimensions, packing);
     // Computed in parallel with the writing, which takes longer; after it, if no thread can be started.
     constexpr size_t kWorthAThread = 1 << 20;
     const auto policy = std::launch::deferred | (bytes.size() < kWorthAThread ? std::launch{} : std::launch::async);
@@ -220,9 +226,9 @@ struct Writer::Impl {
     if (current.empty()) throw Error(path + ": a tensor was added before the first invocation began");
     const std::string name = where + "/" + tensor.name;
     check_size(name, tensor);
-    const auto data =
-        dataset(name, hdf5::file_type(tensor.type).get(), tensor.shape, tensor.bytes,
-                dimensions_of(has_dialect ? find_tensor(tensor.name) : nullptr, tensor.shape), tensor.packed);
+    const auto data = dataset(name, hdf5::file_type(tensor.type).get(), tensor.shape, tensor.bytes,
+                              dimensions_of(has_dialect ? find_tensor(tensor.name) : nullptr, tensor.shape),
+                              tensor.packed ? Packing::kDeflated : Packing::kNone);
     if (!tensor.strides.empty()) attribute(data.get(), "strides", std::span<const int64_t>(tensor.strides));
   }
 

@@ -40,6 +40,11 @@ std::vector<int64_t> chosen_invocations(const Options& options, const capture::I
       throw BadInput(fmt::format("{}: holds no invocations, but a survey: msda-replay survey {}", options.capture,
                                  text::shell_word(options.capture)));
     }
+    const auto launches = ids.empty() ? reader.trail_launches() : std::nullopt;
+    if (launches) {
+      throw BadInput(fmt::format("{}: holds no invocations, but a trail of {} launches: msda-replay diff {} OTHER.h5",
+                                 options.capture, *launches, text::shell_word(options.capture)));
+    }
     if (ids.empty()) throw BadInput(options.capture + ": holds no invocations: nothing was recorded");
     return ids;
   }

@@ -16,6 +16,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/shown.h"
 
 namespace msda::replay {
 namespace {
@@ -152,6 +153,10 @@ int run_list(const ListOptions& options) {
     Lines lines;
     lines.add("{}: {} invocation{}, written {} by msda-replay {}", path, reader.invocation_ids().size(),
               reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
+    if (const auto launches = reader.trail_launches()) {
+      json["trail"] = {{"launches", *launches}};
+      lines.add("{}", trail_line(path, *launches));
+    }
     for_each_outline(reader, [&](const capture::Invocation& invocation) {
       if (!options.json.empty()) json["invocations"].push_back(invocation_json(invocation));
       if (options.json != "-") lines.add("{}", summary_of(invocation));

@@ -118,8 +118,11 @@ void add_kernels(Lines& lines, const std::vector<capture::KernelImage>& kernels)
 int run_show(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   Json json = shown_capture(options.capture, reader);
+  const auto launches = reader.trail_launches();
+  const bool has_trail_only = launches && reader.invocation_ids().empty() && options.invocation == "all";
+  if (launches) json["trail"] = {{"launches", *launches}};
   std::vector<Lines> stages;  // a table for each invocation
-  for (const int64_t id : chosen_invocations(options, reader)) {
+  for (const int64_t id : has_trail_only ? std::vector<int64_t>() : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
     json["invocations"].push_back(shown_invocation(reader, invocation));
     stages.push_back(recorded_stages_text(invocation.stages));
@@ -129,6 +132,7 @@ int run_show(const Options& options) {
   Lines lines;
   lines.add("{}", options.capture);
   lines.add("  written {} by msda-replay {}", reader.created(), reader.tool_version());
+  if (launches) lines.add("{}", trail_line(options.capture, *launches));
   add_run(lines, json["run"]);
   add_kernels(lines, reader.kernels());
   for (size_t i = 0; i < stages.size(); ++i) add_invocation(lines, json["invocations"][i], stages[i]);

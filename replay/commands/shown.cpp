@@ -1,8 +1,11 @@
 #include "replay/commands/shown.h"
 
+#include <fmt/format.h>
+
 #include "analysis/tensor.h"
 #include "recorder/capture/call_attributes.h"
 #include "recorder/text/environment.h"
+#include "recorder/text/shell.h"
 #include "replay/base/json.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/conventions_json.h"
@@ -105,6 +108,11 @@ Json shown_run(const capture::IsolatedReader& reader) {
 }
 
 }  // namespace
+
+std::string trail_line(const std::string& capture, int64_t launches) {
+  return fmt::format("  trail of {} launches; to compare it: msda-replay diff {} OTHER.h5", launches,
+                     text::shell_word(capture));
+}
 
 Json shown_capture(const std::string& capture, const capture::IsolatedReader& reader) {
   return {{"capture", capture},
