@@ -96,6 +96,11 @@ void check(const Surveyed& surveyed) {
   check_facts(surveyed.numbers);
 }
 
+// The writer checks the lists, as it puts them together.
+void check(const TrailPart& part) {
+  for (const auto& facts : part.kernel_facts) check_facts(facts);
+}
+
 void check(const Tensor& tensor) {
   check_invocation(tensor.invocation);
   static constexpr std::array kSections{"inputs", "outputs_before", "outputs"};

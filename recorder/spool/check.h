@@ -27,6 +27,7 @@ void check(const End& end);
 void check(const Count& count);
 void check(const Drop& drop);
 void check(const Surveyed& surveyed);
+void check(const TrailPart& part);
 inline void check(const Cut&) {}
 
 // Check that the frame of a checked message has as many bytes of payload as the message says. Throw BadMessage.

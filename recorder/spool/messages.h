@@ -24,7 +24,8 @@ enum class Kind : uint32_t {
   kDigests,
   kDrop,
   kCut,
-  kSurveyed
+  kSurveyed,
+  kTrail
 };
 
 struct Run {
@@ -167,6 +168,37 @@ struct Surveyed {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& number& texts& integers& numbers;
+  }
+};
+
+// A row of a trail (recorder/capture/trail.h says what it is); numbers of lists' entries count from the first message on.
+struct TrailRow {
+  static constexpr uint32_t kNone = 0xffffffff;
+  enum Kind : uint8_t { kLaunch, kGraph, kCopyIn, kCopyWithin, kCopyOut, kSet, kHostMemory, kFreshMemory };
+  enum Flag : uint8_t { kIsDigested = 1, kMeasures = 2, kIsUnordered = 4 };
+  uint64_t digest = 0, bytes = 0;
+  uint32_t kernel = kNone, configuration = kNone, parameters = kNone, caller = kNone, parts = kNone;
+  uint16_t stream = 0;
+  uint8_t kind = kLaunch, flags = 0;
+};
+static_assert(sizeof(TrailRow) == 40, "without padding: rows are a payload");
+
+// The next part of a trail: new entries of its lists, and rows. Payload: the rows, then the bytes of the parameters.
+struct TrailPart {
+  static constexpr Kind kKind = Kind::kTrail;
+  uint64_t rows = 0;
+  std::vector<std::string> kernels, kernel_digests, architectures;  // of each kernel one
+  std::vector<std::map<std::string, int64_t>> kernel_facts;
+  std::vector<uint64_t> configurations;  // seven each: grid, block, shared memory
+  std::vector<std::string> callers;      // four each: Python's frame, autograd's node, the operation, the label
+  std::vector<std::string> parts;
+  std::vector<uint64_t> parameter_bytes;  // of each entry
+  std::vector<uint64_t> changes;          // three each: row, offset, word
+  int64_t missing = 0;                    // launches that have no row, since the last message
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& rows& kernels& kernel_digests& architectures& kernel_facts& configurations& callers& parts&
+        parameter_bytes& changes& missing;
   }
 };
 

@@ -56,7 +56,8 @@ void SessionFile::begin(const std::string& output, const std::string& spool) {
   append(std::string(kOutput) + output + "\n" + std::string(kSpool) + spool + "\n");
 }
 
-void SessionFile::end(std::optional<int64_t> invocations, int64_t completed, int64_t surveyed) {
+void SessionFile::end(std::optional<int64_t> invocations, int64_t completed, int64_t surveyed, int64_t trailed) {
+  append(std::string(kTrailed) + std::to_string(trailed) + "\n");
   append(std::string(kSurveyed) + std::to_string(surveyed) + "\n");
   append(std::string(kCompleted) + std::to_string(completed) + "\n");
   append(invocations ? std::string(kInvocations) + std::to_string(*invocations) + "\n"

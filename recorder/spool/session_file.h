@@ -13,7 +13,7 @@ class SessionFile {
  public:
   // The lines: a keyword and its value. A line with kInvocations or kUnfinished is the last.
   static constexpr std::string_view kOutput = "output ", kSpool = "spool ", kInvocations = "invocations ",
-                                    kCompleted = "completed ", kSurveyed = "surveyed ", kUnfinished = "unfinished";
+                                    kCompleted = "completed ", kSurveyed = "surveyed ", kTrailed = "trailed ", kUnfinished = "unfinished";
 
   // For an open file; -1 for none.
   explicit SessionFile(int descriptor) : descriptor_(descriptor) {}
@@ -26,8 +26,8 @@ class SessionFile {
 
   void begin(const std::string& output, const std::string& spool);
   // Reports the number of invocations in the capture, nothing if it could not be finished, and in those that the
-  // program completed before; and of kernels in its survey.
-  void end(std::optional<int64_t> invocations, int64_t completed, int64_t surveyed = 0);
+  // program completed before; of kernels in its survey; and of launches in its trail.
+  void end(std::optional<int64_t> invocations, int64_t completed, int64_t surveyed = 0, int64_t trailed = 0);
 
  private:
   void append(const std::string& line);

@@ -92,6 +92,10 @@ void Builder::take(const spool::Frame& frame) {
       surveyed_[surveyed.number] = std::move(surveyed);
       return;
     }
+    case spool::Kind::kTrail: {
+      const auto part = spool::decode<spool::TrailPart>(frame.message);
+      return trail_.add(part, spool_.payload(frame));
+    }
     case spool::Kind::kDrop:
       return drop_invocation(spool::decode<spool::Drop>(frame.message).invocation);
     case spool::Kind::kCut:

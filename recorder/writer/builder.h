@@ -17,6 +17,7 @@
 #include "recorder/spool/news.h"
 #include "recorder/writer/conventions.h"
 #include "recorder/writer/payloads.h"
+#include "recorder/writer/trail_builder.h"
 #include "recorder/writer/stages.h"
 
 namespace msda::record {
@@ -48,6 +49,7 @@ class Builder {
   bool has_discarded() const { return has_discarded_; }  // a cut's calls
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
+  int64_t trailed() const { return trail_.launches(); }
   int64_t surveyed() const { return static_cast<int64_t>(surveyed_.size()); }  // kernels, in the capture
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }    // begun and not ended
   // Complete calls, and those of them whose tensors are in the spool.
@@ -160,6 +162,9 @@ class Builder {
   Pending* find_held(const Id& id);
   void write_run();
   void write_survey();
+  void write_trail();
+  // Whether it has more than calls.
+  bool has_more() const { return !surveyed_.empty() || !trail_.trail().is_empty(); }
   void write_stages();
   capture::Writer& writer();
 
@@ -185,6 +190,7 @@ class Builder {
   std::vector<spool::Frame> in_capture_;  // frames of written calls
   std::map<uint64_t, spool::Count> counts_;
   std::map<uint64_t, spool::Surveyed> surveyed_;  // by their numbers
+  TrailBuilder trail_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
   std::set<std::pair<uint64_t, uint32_t>> lost_;  // their bytes were in memory that is gone, and have not come again

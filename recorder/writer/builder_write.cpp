@@ -199,12 +199,13 @@ void Builder::write_held() {
 void Builder::complete_capture() {
   if (settings_.keep_last > 0) drop_more_than_are_kept();
   write_held();
-  if (!writer_ && surveyed_.empty()) return;  // nothing was recorded: no file
-  if (written_ == 0 && surveyed_.empty()) {
+  if (!writer_ && !has_more()) return;  // nothing was recorded: no file
+  if (written_ == 0 && !has_more()) {
     writer_.reset();
     return;
   }
   write_survey();
+  write_trail();
   write_variants();
   write_run();
   writer().flush();
@@ -288,6 +289,10 @@ void Builder::write_survey() {
     for (const auto& [name, text] : surveyed.texts) bytes += text.size();
   }
   if (!kernels.empty() && writer().reserve(static_cast<int64_t>(bytes))) writer().write_survey(kernels);
+}
+
+void Builder::write_trail() {
+  if (!trail_.trail().is_empty() && writer().reserve(trail_.bytes())) writer().write_trail(trail_.trail());
 }
 
 // Writes what is known only after all calls.

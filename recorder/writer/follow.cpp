@@ -172,7 +172,7 @@ int follow(const Options& options) {
     report_captures(options, builder);
     if (!builder.spool_holds_more()) std::filesystem::remove(options.spool);
     if (builder.output() != options.output) session.begin(builder.output(), options.spool);
-    session.end(builder.invocations(), builder.completed(), builder.surveyed());
+    session.end(builder.invocations(), builder.completed(), builder.surveyed(), builder.trailed());
     close_output();
     return 0;
   } catch (const capture::Displaced& e) {

@@ -55,6 +55,8 @@ int main(int argc, char** argv) {
       ->expected(1)
       ->take_all();
   app.add_flag("--digest-only", options.digest_only, "Record digests of the tensors instead of the tensors");
+  app.add_flag("--trail", options.trail,
+               "Record a digest of what each launch, copy and memset wrote, for msda-replay diff: docs/trail.md");
   app.add_flag("--survey", options.survey, "Run each launch of each kernel again, and tell which vary: docs/survey.md");
   app.add_option("--survey-runs", options.survey_runs, "Extra launches of each")
       ->check(CLI::Range(1, 100))

@@ -12,7 +12,7 @@ namespace msda::record {
 
 struct Options {
   std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
-  bool force = false, digest_only = false, survey = false;
+  bool force = false, digest_only = false, survey = false, trail = false;
   int survey_runs = 2, survey_memory = 50;                     // extra launches; percent of the device's free memory
   int64_t survey_from = 0, survey_to = 0, survey_seconds = 0;  // 0: from the first, to the last, without end
   int64_t survey_patience = 10;                                // seconds that it waits for a launch

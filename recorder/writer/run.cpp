@@ -128,6 +128,7 @@ void set_environment(const Options& options, const std::string& library, const s
   if (!options.adapters.empty()) set("MSDA_RECORD_ADAPTERS", fmt::format("{}", fmt::join(options.adapters, ":")));
   if (!options.variables.empty()) set("MSDA_RECORD_ENV", fmt::format("{}", fmt::join(options.variables, ":")));
   if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
+  if (options.trail) set("MSDA_RECORD_TRAIL", "1");
   if (options.survey) {
     set("MSDA_RECORD_SURVEY", "1");
     set("MSDA_RECORD_SURVEY_RUNS", std::to_string(options.survey_runs));
@@ -217,6 +218,9 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
     } else if (report.surveyed > 0) {
       say(fmt::format("{}: a survey of {} kernel{}", output, report.surveyed, report.surveyed == 1 ? "" : "s"));
       if (first.empty()) first = output;
+    } else if (report.trailed > 0) {
+      say(fmt::format("{}: a trail of {} launch{}", output, report.trailed, report.trailed == 1 ? "" : "es"));
+      if (first.empty()) first = output;
     } else if (*report.invocations > 0) {
       say(fmt::format("{}: {} invocation{}", output, *report.invocations, *report.invocations == 1 ? "" : "s"));
       if (first.empty()) first = output;
@@ -228,9 +232,11 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
   }
   const bool said_nothing = std::ranges::all_of(reports, [](const auto& report) {
     return report.second.has_ended && report.second.invocations == 0 && report.second.completed == 0 &&
-           report.second.surveyed == 0;
+           report.second.surveyed == 0 && report.second.trailed == 0;
   });
-  if (said_nothing) say(options.survey ? "no launch was surveyed" : "no call was recorded");
+  if (said_nothing) say(options.survey  ? "no launch was surveyed"
+                        : options.trail ? "the program launched nothing"
+                                        : "no call was recorded");
   if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
     if (status != 0) say(fmt::format("next: see what the program says; its exit status is {}", status));
     std::string words;
@@ -241,6 +247,7 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
   const std::string word = text::shell_word(first);
   // Digests cannot be replayed: they tell two recordings apart.
   say(options.survey        ? "next: msda-replay survey " + word
+      : options.trail       ? fmt::format("next: msda-replay diff {} OTHER.h5, with a trail of another run", word)
       : options.digest_only ? fmt::format("next: msda-replay diff {} OTHER.h5, with another recording", word)
                             : "next: msda-replay run " + word);
 }

@@ -74,6 +74,9 @@ Report read_report(int descriptor) {
     if (line.starts_with(Lines::kSurveyed)) {
       report.surveyed = std::strtoll(after(Lines::kSurveyed).c_str(), nullptr, 10);
     }
+    if (line.starts_with(Lines::kTrailed)) {
+      report.trailed = std::strtoll(after(Lines::kTrailed).c_str(), nullptr, 10);
+    }
     if (line.starts_with(Lines::kCompleted)) {
       report.completed = std::strtoll(after(Lines::kCompleted).c_str(), nullptr, 10);
     }

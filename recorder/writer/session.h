@@ -17,6 +17,7 @@ struct Report {
   bool has_ended = false;
   std::optional<int64_t> invocations;
   int64_t surveyed = 0;   // kernels
+  int64_t trailed = 0;    // launches
   int64_t completed = 0;  // invocations in earlier captures, which the program may have moved
 };
 

@@ -12,6 +12,7 @@
 #include "tests/stand_in_driver/poison_kernels.h"
 #include "tests/stand_in_driver/scatter_kernels.h"
 #include "tests/stand_in_driver/survey_kernels.h"
+#include "tests/stand_in_driver/trail_kernels.h"
 #include "tests/stand_in_driver/unwritten_kernels.h"
 #include "tests/stand_in_driver/waiting_kernels.h"
 
@@ -336,7 +337,7 @@ const std::vector<KernelCode>& all_kernels() {
   static const auto* const kernels = [] {
     auto* const all = new std::vector<KernelCode>;
     for (const auto* some : {&first_kernels(), &other_kernels(), &poison_kernels(), &scatter_kernels(),
-                             &survey_kernels(), &evidence_kernels(), &unwritten_kernels(), &waiting_kernels()}) {
+                             &survey_kernels(), &evidence_kernels(), &trail_kernels(), &unwritten_kernels(), &waiting_kernels()}) {
       all->insert(all->end(), some->begin(), some->end());
     }
     return all;

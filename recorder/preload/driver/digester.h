@@ -4,19 +4,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "recorder/device/digest.h"
 #include "recorder/device/digest_launch.h"
 #include "recorder/device/ptx.h"
 #include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/driver/own_kernel.h"
+#include "recorder/preload/driver/result_slots.h"
 
 namespace msda::record {
 
@@ -74,28 +72,15 @@ class Digester {
 
  private:
   friend class Digests;
-  static constexpr size_t kSlots = 4096, kSlotBytes = kDigestSlotBytes;
+  static constexpr size_t kSlots = 4096;
 
-  bool map_slots();
-  bool prepare(std::string& failure);
-  cuda::DevicePointer allocate_sums(cuda::Context context, std::string& failure);
-  cuda::DevicePointer sums_of_this_context(std::string& failure);
   bool launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream, bool hands_over,
               std::string& failure);
   void give_back(uint64_t* slot, uint64_t sequence);
-  void collect_late();
 
   std::mutex mutex_;
   OwnKernel kernel_{kDigestPtx, kDigestKernel};
-  std::byte* slots_ = nullptr;  // host memory that the driver does not own: digests being computed outlive a context
-  bool pinned_ = false;
-  std::vector<uint64_t*> free_;
-  struct Late {
-    uint64_t *slot, sequence;
-  };
-  std::vector<Late> late_;  // given back before the device was done with them
-  uint64_t next_sequence_ = 1;
-  std::map<cuda::Context, cuda::DevicePointer> sums_;  // for every slot, on the device
+  ResultSlots slots_{kSlots, kDigestSlotBytes};
 };
 
 }  // namespace msda::record

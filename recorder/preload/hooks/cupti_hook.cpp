@@ -17,13 +17,13 @@
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/hooks/table.h"
+#include "recorder/preload/hooks/watching.h"
 #include "recorder/preload/launch/autotuner_launches.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/session/asked_adapters.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/warn.h"
-#include "recorder/preload/survey/survey.h"
 
 // clang-format off
 #define MSDA_DECLARE(name, result, parameters, ...) __attribute__((visibility("default"))) result name parameters;
@@ -54,12 +54,12 @@ cupti::Unsubscribe* unsubscribe = nullptr;
 std::atomic<bool> listening{false}, takes_launches{false}, asked{false};
 
 // Two copies in a process collide. The recorder therefore uses the copy that is loaded, and loads one only for --hook
-// cupti and for a survey, which needs all code, under the name by which a library that needs it later will find it.
+// cupti, and for surveys and trails, which need all code, under the name by which a library that needs it later will find it.
 void* find_library() {
   for (const char* name : cupti::kLibraryNames) {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
   }
-  if (config().hook != HookChoice::kCupti && !config().survey) return nullptr;
+  if (config().hook != HookChoice::kCupti && !config().watches_all()) return nullptr;
   for (const std::string& path : cupti::library_candidates()) {
     if (void* library = dlopen(path.c_str(), RTLD_LAZY)) return library;
   }
@@ -71,10 +71,12 @@ struct PendingLaunch {
   uint32_t correlation = 0;
   Snapshot* snapshot = nullptr;      // of a launch that is recorded
   Survey::Ticket* ticket = nullptr;  // of one that is surveyed
+  Trail::Ticket* trailed = nullptr;  // of one that has a row in a trail
 
   void forget() {
     delete std::exchange(snapshot, nullptr);
     delete std::exchange(ticket, nullptr);
+    delete std::exchange(trailed, nullptr);
   }
 };
 constinit thread_local PendingLaunch pending_launch;
@@ -113,7 +115,13 @@ bool read(uint32_t id, const void* parameters, Launched& launched) {
 void begin_survey(const Launched& launched, uint32_t correlation) {
   auto ticket = std::make_unique<Survey::Ticket>();
   Survey::instance().before_launch(launched, *ticket);
-  if (ticket->kernel != nullptr) pending_launch = {correlation, nullptr, ticket.release()};
+  if (ticket->kernel != nullptr) pending_launch = {correlation, nullptr, ticket.release(), nullptr};
+}
+
+void begin_trail(const Launched& launched, uint32_t correlation) {
+  auto ticket = std::make_unique<Trail::Ticket>();
+  Trail::instance().before_launch(launched, *ticket);
+  if (ticket->row) pending_launch = {correlation, nullptr, nullptr, ticket.release()};
 }
 
 void launch(uint32_t id, const cupti::CallbackData& data) {
@@ -122,16 +130,19 @@ void launch(uint32_t id, const cupti::CallbackData& data) {
     if (launch_is_seen || inside || !read(id, data.parameters, launched)) return;
     pending_launch.forget();  // of a launch whose exit was not reported
     if (Survey::is_wanted()) return begin_survey(launched, data.correlation_id);
+    if (Trail::is_wanted()) return begin_trail(launched, data.correlation_id);
     if (passes_by(launched.function)) return;
     auto snapshot = std::make_unique<Snapshot>();
     before_launch(launched, *snapshot);
-    if (snapshot->state != nullptr) pending_launch = {data.correlation_id, snapshot.release(), nullptr};
+    if (snapshot->state != nullptr) pending_launch = {data.correlation_id, snapshot.release(), nullptr, nullptr};
   } else if (pending_launch.correlation == data.correlation_id) {
     const std::unique_ptr<Snapshot> snapshot(std::exchange(pending_launch.snapshot, nullptr));
     const std::unique_ptr<Survey::Ticket> ticket(std::exchange(pending_launch.ticket, nullptr));
+    const std::unique_ptr<Trail::Ticket> trailed(std::exchange(pending_launch.trailed, nullptr));
     if (data.result == nullptr || !read(id, data.parameters, launched)) return;
     const cuda::Result result = *static_cast<const cuda::Result*>(data.result);
     if (snapshot != nullptr) after_launch(launched, *snapshot, result);
+    if (trailed != nullptr) Trail::instance().after_launch(*trailed, result);
     if (ticket != nullptr) Survey::instance().after_launch(launched, *ticket, result);
   }
 }

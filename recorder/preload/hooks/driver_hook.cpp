@@ -18,12 +18,12 @@
 #include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/hooks/memory_handlers.h"
 #include "recorder/preload/hooks/table.h"
+#include "recorder/preload/hooks/watching.h"
 #include "recorder/preload/launch/autotuner_launches.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/session/asked_adapters.h"
 #include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
-#include "recorder/preload/survey/survey.h"
 
 // clang-format off
 #define MSDA_DECLARE(name, result, parameters, ...) __attribute__((visibility("default"))) result name parameters;
@@ -59,8 +59,8 @@ Interposed hooks[kHooks] = {MSDA_DRIVER_HOOKS(MSDA_ENTRY)};
 bool is_needed(int id) {
 #define MSDA_ID_OF(name) MSDA_ID_OF_(name)
 #define MSDA_ID_OF_(name) k_##name
-  const bool is_of_survey = id >= MSDA_ID_OF(MSDA_FIRST_SURVEY_HOOK) && id <= MSDA_ID_OF(MSDA_LAST_SURVEY_HOOK);
-  return !is_of_survey || Survey::is_wanted();
+  const bool watches = id >= MSDA_ID_OF(MSDA_FIRST_WATCHING_HOOK) && id <= MSDA_ID_OF(MSDA_LAST_WATCHING_HOOK);
+  return !watches || config().watches_all();
 }
 
 // Sets the real function of a hook.
@@ -159,6 +159,7 @@ void device_state_is_lost(cuda::Context context) {
   Digester::instance().context_ends(context);
   Gatherer::instance().context_ends();
   if (Survey::is_wanted()) Survey::instance().context_ends(context);
+  if (Trail::is_wanted()) Trail::instance().context_ends(context);
   recording().device_is_reset();
 }
 
@@ -174,10 +175,22 @@ Result launch_surveyed(const Launched& launched, RealLaunch&& real_launch) {
 }
 
 template <class RealLaunch>
+Result launch_trailed(const Launched& launched, RealLaunch&& real_launch) {
+  Trail::Ticket ticket;
+  Trail::instance().before_launch(launched, ticket);
+  launch_is_seen = true;
+  const Result result = real_launch();
+  launch_is_seen = false;
+  Trail::instance().after_launch(ticket, result);
+  return result;
+}
+
+template <class RealLaunch>
 Result launch(Launched launched, bool per_thread, RealLaunch&& real_launch) {
-  if ((!surveys() && passes_by(launched.function)) || cupti_takes_launches()) return real_launch();
+  if ((!watches_all() && passes_by(launched.function)) || cupti_takes_launches()) return real_launch();
   if (launched.stream == nullptr && per_thread) launched.stream = cuda::kStreamPerThread;
   if (surveys()) return launch_surveyed(launched, real_launch);
+  if (trails()) return launch_trailed(launched, real_launch);
   Snapshot snapshot;
   before_launch(launched, snapshot);
   launch_is_seen = true;
@@ -232,6 +245,7 @@ template <class Function>
 auto waited(Hook<Function> hook) {
   return [hook](auto... arguments) {
     program_waits();
+    if (trails()) Trail::instance().streams_meet();
     const Result result = hook(arguments...);
     program_waited();
     if (surveys()) Survey::instance().look_at_results();
@@ -265,6 +279,7 @@ auto destroyed_stream(Hook<Function> hook) {
     const auto no_trial = undisturbed_turn();
     // First: afterwards the handle may be reused.
     if (surveys()) Survey::instance().memory().stream_destroyed(stream);
+    if (trails()) Trail::instance().streams_meet();
     return hook(stream);
   };
 }
@@ -289,6 +304,7 @@ auto destroyed_event(Hook<Function> hook) {
 template <class Function>
 auto recorded_event(Hook<Function> hook) {
   return [hook](cuda::Event event, cuda::Stream stream, auto... flags) {
+    if (trails()) Trail::instance().streams_meet();
     const Result result = hook(event, stream, flags...);
     if (keeps_time(event)) program_took_time();
     return result;

@@ -9,12 +9,12 @@
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/hooks/cupti_hook.h"
 #include "recorder/preload/hooks/msda_record.h"
+#include "recorder/preload/hooks/watching.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/session/warn.h"
-#include "recorder/preload/survey/survey.h"
 
 namespace {
 
@@ -24,8 +24,9 @@ void observe_process() {
   msda::record::observe("loaded", {program, length > 0 ? static_cast<size_t>(length) : 0});
 }
 
-void report_survey() {
+void report() {
   if (msda::record::Survey::is_wanted()) msda::record::Survey::instance().report();
+  if (msda::record::Trail::is_wanted()) msda::record::Trail::instance().report();
 }
 
 __attribute__((constructor)) void loaded() {
@@ -35,7 +36,7 @@ __attribute__((constructor)) void loaded() {
     msda::record::config();  // before the program changes its working folder: the output may be relative
     msda::record::recording().serve({msda::record::cuda::pin, msda::record::cuda::unpin,
                                      [] { msda::record::cuda::driver(); }, msda::record::cuda::add_device_facts,
-                                     report_survey});
+                                     report});
     msda::record::offer_injection();
   } catch (...) {
   }

@@ -10,16 +10,21 @@
 
 namespace msda::record {
 
-// Another process may write it from now on.
+// Another process may write memory from now on, and `note` says which.
+template <class Note, class Hook>
+cuda::Result share_noted(Note&& note, Hook hook, auto... arguments) {
+  if (trails()) note();
+  if (!surveys()) return hook(arguments...);
+  const auto alone = Survey::instance().no_trial();
+  Survey::instance().unwritten().all_written();
+  note();
+  return hook(arguments...);
+}
+
 template <class Hook>
 auto exported_memory(Hook hook) {
   return [hook](void* handle, cuda::DevicePointer memory, auto... arguments) {
-    return write_noted(
-        [&](Unwritten& unwritten) {
-          unwritten.all_written();
-          ForeignMemory::instance().note(memory);
-        },
-        hook, handle, memory, arguments...);
+    return share_noted([&] { ForeignMemory::instance().note(memory); }, hook, handle, memory, arguments...);
   };
 }
 
@@ -27,8 +32,8 @@ template <class Hook>
 auto imported_memory(Hook hook) {
   return [hook](cuda::DevicePointer* pointer, auto... arguments) {
     const cuda::Result result = hook(pointer, arguments...);
-    if (surveys() && result == cuda::kSuccess) {
-      Survey::instance().memory().allocated(ForeignMemory::instance().note(*pointer));
+    if (watches_all() && result == cuda::kSuccess) {
+      note_allocation(result, ForeignMemory::instance().note(*pointer), /*is_of_host=*/false, /*is_fresh=*/false);
     }
     return result;
   };
@@ -37,12 +42,7 @@ auto imported_memory(Hook hook) {
 template <class Hook>
 auto exported_handle(Hook hook) {
   return [hook](void* to, uint64_t handle, int type, uint64_t flags) {
-    return write_noted(
-        [&](Unwritten& unwritten) {
-          unwritten.all_written();
-          ForeignMemory::instance().shared(handle);
-        },
-        hook, to, handle, type, flags);
+    return share_noted([&] { ForeignMemory::instance().shared(handle); }, hook, to, handle, type, flags);
   };
 }
 
@@ -50,7 +50,7 @@ template <class Hook>
 auto imported_handle(Hook hook) {
   return [hook](uint64_t* handle, void* from, int type) {
     const cuda::Result result = hook(handle, from, type);
-    if (surveys() && result == cuda::kSuccess) ForeignMemory::instance().shared(*handle);
+    if (watches_all() && result == cuda::kSuccess) ForeignMemory::instance().shared(*handle);
     return result;
   };
 }
@@ -60,8 +60,8 @@ template <class Hook>
 auto mapped_memory(Hook hook) {
   return [hook](cuda::DevicePointer pointer, size_t bytes, size_t offset, uint64_t handle, uint64_t flags) {
     const cuda::Result result = hook(pointer, bytes, offset, handle, flags);
-    note_allocation(result, pointer, bytes);
-    if (surveys() && result == cuda::kSuccess) ForeignMemory::instance().mapped({pointer, bytes}, handle);
+    note_allocation(result, {pointer, bytes}, /*is_of_host=*/false, /*is_fresh=*/true);
+    if (watches_all() && result == cuda::kSuccess) ForeignMemory::instance().mapped({pointer, bytes}, handle);
     return result;
   };
 }

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "recorder/preload/driver/graph_api.h"
-#include "recorder/preload/survey/survey.h"
+#include "recorder/preload/hooks/watching.h"
 
 namespace msda::record {
 
@@ -14,7 +14,8 @@ template <class Hook>
 auto instantiated_graph(Hook hook) {
   return [hook](cuda::GraphExec* exec, cuda::Graph graph, auto... arguments) {
     const cuda::Result result = hook(exec, graph, arguments...);
-    if (surveys() && result == cuda::kSuccess) Survey::instance().graphs().instantiated(*exec, graph);
+    KnownGraphs* const graphs = watched_graphs();
+    if (graphs != nullptr && result == cuda::kSuccess) graphs->instantiated(*exec, graph);
     return result;
   };
 }
@@ -23,12 +24,12 @@ template <class Hook>
 auto updated_graph(Hook hook) {
   return [hook](cuda::GraphExec exec, cuda::Graph graph, auto... outcome) {
     const cuda::Result result = hook(exec, graph, outcome...);
-    if (!surveys()) return result;
-    KnownGraphs& graphs = Survey::instance().graphs();
+    KnownGraphs* const graphs = watched_graphs();
+    if (graphs == nullptr) return result;
     if (result == cuda::kSuccess) {
-      graphs.updated(exec, graph);
+      graphs->updated(exec, graph);
     } else {
-      graphs.changed(exec);  // maybe in part
+      graphs->changed(exec);  // maybe in part
     }
     return result;
   };
@@ -39,7 +40,8 @@ template <class Hook, class Note>
 auto changed_node(Hook hook, Note note) {
   return [hook, note](cuda::GraphExec exec, cuda::GraphNode node, auto to, auto... context) {
     const cuda::Result result = hook(exec, node, to, context...);
-    if (surveys() && result == cuda::kSuccess) note(Survey::instance().graphs(), exec, node, to);
+    KnownGraphs* const graphs = watched_graphs();
+    if (graphs != nullptr && result == cuda::kSuccess) note(*graphs, exec, node, to);
     return result;
   };
 }
@@ -78,7 +80,8 @@ auto enabled_node(Hook hook) {
 template <class Hook>
 auto destroyed_graph(Hook hook) {
   return [hook](cuda::GraphExec exec) {
-    if (surveys()) Survey::instance().graphs().destroyed(exec);  // first: afterwards the handle may be reused
+    KnownGraphs* const graphs = watched_graphs();
+    if (graphs != nullptr) graphs->destroyed(exec);  // first: afterwards the handle may be reused
     return hook(exec);
   };
 }
@@ -86,13 +89,16 @@ auto destroyed_graph(Hook hook) {
 template <class Hook>
 auto launched_graph(Hook hook) {
   return [hook](cuda::GraphExec exec, cuda::Stream stream) {
-    if (!surveys()) return hook(exec, stream);
-    Survey::GraphTicket ticket;
-    const bool is_per_thread = stream == nullptr && hook.per_thread();
-    Survey::instance().before_graph(exec, is_per_thread ? cuda::kStreamPerThread : stream, ticket);
-    const cuda::Result result = hook(exec, stream);
-    Survey::instance().after_graph(ticket, result);
-    return result;
+    const cuda::Stream used = stream == nullptr && hook.per_thread() ? cuda::kStreamPerThread : stream;
+    const auto launch = [&](auto& watcher, auto&& ticket, auto after) {
+      watcher.before_graph(exec, used, ticket);
+      const cuda::Result result = hook(exec, stream);
+      (watcher.*after)(ticket, result);
+      return result;
+    };
+    if (surveys()) return launch(Survey::instance(), Survey::GraphTicket(), &Survey::after_graph);
+    if (trails()) return launch(Trail::instance(), Trail::Ticket(), &Trail::after_launch);
+    return hook(exec, stream);
   };
 }
 

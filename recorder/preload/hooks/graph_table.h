@@ -1,11 +1,11 @@
-// Functions of cuda.h that make CUDA graphs ready, change and launch them: rows of table.h, of which only a survey does
-// anything. Macros only.
+// Functions of cuda.h that make CUDA graphs ready, change and launch them: rows of table.h, of which only surveys and
+// trails do anything. Macros only.
 #pragma once
 
 #include "recorder/preload/hooks/memory_table.h"
 
 // clang-format off
-#define MSDA_LAST_SURVEY_HOOK cuGraphLaunch_ptsz
+#define MSDA_LAST_WATCHING_HOOK cuGraphLaunch_ptsz
 #define MSDA_GRAPH_HOOKS(X)                                                                                            \
   X(cuGraphInstantiate, cuda::Result, (cuda::GraphExec* exec, cuda::Graph graph, cuda::GraphNode* node, char*          \
     log, size_t bytes), (exec, graph, node, log, bytes), instantiated_graph, "cuGraphInstantiate", 10999, false)       \

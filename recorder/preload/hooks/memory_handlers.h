@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include "recorder/preload/driver/copy_layout.h"
 #include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/survey/foreign_memory.h"
-#include "recorder/preload/survey/survey.h"
+#include "recorder/preload/hooks/watching.h"
 
 namespace msda::record {
 
@@ -30,6 +31,7 @@ inline TrialLock::Turn undisturbed_turn() { return surveys() ? Survey::instance(
 template <class Hook>
 auto undisturbed(Hook hook) {
   return [hook](auto... arguments) {
+    if (trails()) Trail::instance().streams_meet();
     if (!surveys()) return hook(arguments...);
     const auto alone = Survey::instance().no_trial();
     (note_stream(arguments), ...);
@@ -37,9 +39,28 @@ auto undisturbed(Hook hook) {
   };
 }
 
-// A function that writes memory, with these arguments: `note` tells where.
-template <class Note, class Hook>
-cuda::Result write_noted(Note&& note, Hook hook, auto... arguments) {
+inline void take_stream(cuda::Stream& to, cuda::Stream stream) { to = stream; }
+void take_stream(cuda::Stream&, const auto&) {}
+
+// A copy or a memset that leaves a trail, with these arguments.
+template <class Hook>
+cuda::Result do_trailed(Trail::Work& work, Hook hook, auto... arguments) {
+  (take_stream(work.stream, arguments), ...);
+  if (work.stream == nullptr && hook.per_thread()) work.stream = cuda::kStreamPerThread;
+  Trail::instance().before_work(work);
+  const cuda::Result result = hook(arguments...);
+  Trail::instance().after_work(work, result);
+  return result;
+}
+
+// A function that writes memory, with these arguments: `note` tells where, and `what` makes the work that it is.
+template <class Note, class What, class Hook>
+cuda::Result write_noted(Note&& note, What&& what, Hook hook, auto... arguments) {
+  if (trails()) {
+    Trail::Work work = what();
+    note(work.written);
+    return do_trailed(work, hook, arguments...);
+  }
   if (!surveys()) return hook(arguments...);
   const auto alone = Survey::instance().no_trial();
   (note_stream(arguments), ...);
@@ -47,17 +68,41 @@ cuda::Result write_noted(Note&& note, Hook hook, auto... arguments) {
   return hook(arguments...);
 }
 
+inline Trail::Work work_within() { return Trail::Work(spool::TrailRow::kCopyWithin); }
+inline Trail::Work work_from(const void* host, size_t) {
+  Trail::Work work(spool::TrailRow::kCopyIn);
+  work.from_host = host;
+  return work;
+}
+inline Trail::Work work_from(cuda::DevicePointer from, size_t bytes) {
+  Trail::Work work = work_within();
+  work.read = {from, bytes};
+  return work;
+}
+
 template <class Hook>
 auto written_anywhere(Hook hook) {
   return [hook](auto... arguments) {
-    return write_noted([](Unwritten& memory) { memory.all_written(); }, hook, arguments...);
+    return write_noted([](auto& memory) { memory.all_written(); }, work_within, hook, arguments...);
   };
 }
 
 template <class Hook>
 auto copied_memory(Hook hook) {
   return [hook](cuda::DevicePointer to, auto from, size_t bytes, auto... stream) {
-    return write_noted([&](Unwritten& memory) { memory.written({to, bytes}); }, hook, to, from, bytes, stream...);
+    return write_noted([&](auto& memory) { memory.written({to, bytes}); }, [&] { return work_from(from, bytes); }, hook,
+                       to, from, bytes, stream...);
+  };
+}
+
+// The host gets what it reads, and may decide by it.
+template <class Hook>
+auto copied_to_host(Hook hook) {
+  return [hook](void* to, cuda::DevicePointer from, size_t bytes, auto... stream) {
+    if (!trails()) return undisturbed(hook)(to, from, bytes, stream...);
+    Trail::Work work(spool::TrailRow::kCopyOut);
+    work.read = {from, bytes};
+    return do_trailed(work, hook, to, from, bytes, stream...);
   };
 }
 
@@ -66,10 +111,10 @@ auto copied_to_peer(Hook hook) {
   return [hook](cuda::DevicePointer to, cuda::Context of_to, cuda::DevicePointer from, cuda::Context of_from,
                 size_t bytes, auto... stream) {
     return write_noted(
-        [&](Unwritten& memory) {
+        [&](auto& memory) {
           memory.written({to, bytes});
         },
-        hook, to, of_to, from, of_from, bytes, stream...);
+        work_within, hook, to, of_to, from, of_from, bytes, stream...);
   };
 }
 
@@ -77,10 +122,13 @@ auto copied_to_peer(Hook hook) {
 template <class Copy, class Hook>
 auto copied_as_told(Hook hook) {
   return [hook](const void* copy, auto... stream) {
-    const auto note = [&](Unwritten& memory) {
+    const auto note = [&](auto& memory) {
       if (copy != nullptr) memory.copied(*static_cast<const Copy*>(copy));
     };
-    return write_noted(note, hook, copy, stream...);
+    const auto what = [&] {
+      return copy != nullptr ? Trail::work_of(*static_cast<const Copy*>(copy)) : Trail::Work();
+    };
+    return write_noted(note, what, hook, copy, stream...);
   };
 }
 template <class Hook>
@@ -92,14 +140,20 @@ auto copied_box(Hook hook) {
   return copied_as_told<cuda::CopyOfBox>(hook);
 }
 
+inline Trail::Work work_that_sets(uint64_t value) {
+  Trail::Work work(spool::TrailRow::kSet);
+  work.value = value;
+  return work;
+}
+
 template <class Hook>
 auto set_memory(Hook hook) {
   return [hook](cuda::DevicePointer to, auto value, size_t count, auto... stream) {
     return write_noted(
-        [&](Unwritten& memory) {
+        [&](auto& memory) {
           memory.written({to, sizeof value * count});
         },
-        hook, to, value, count, stream...);
+        [&] { return work_that_sets(value); }, hook, to, value, count, stream...);
   };
 }
 
@@ -107,35 +161,40 @@ template <class Hook>
 auto set_rows(Hook hook) {
   return [hook](cuda::DevicePointer to, size_t pitch, auto value, size_t width, size_t height, auto... stream) {
     return write_noted(
-        [&](Unwritten& memory) {
+        [&](auto& memory) {
           memory.written_rows({to, sizeof value * width}, pitch, height);
         },
-        hook, to, pitch, value, width, height, stream...);
+        [&] { return work_that_sets(value); }, hook, to, pitch, value, width, height, stream...);
   };
 }
 
 template <class Hook>
 auto wrote_value(Hook hook) {
   return [hook](cuda::Stream stream, cuda::DevicePointer to, auto value, unsigned flags) {
-    return write_noted([&](Unwritten& memory) { memory.written({to, sizeof value}); }, hook, stream, to, value, flags);
+    return write_noted([&](auto& memory) { memory.written({to, sizeof value}); },
+                       [&] { return work_that_sets(value); }, hook, stream, to, value, flags);
   };
 }
 
-// Calls the hook, and again if there is more memory without the survey's.
+// Calls the hook, and again if there is more memory without the recorder's.
 template <class Call>
 cuda::Result with_room(Call&& call) {
   constexpr cuda::Result kOutOfMemory = 2;
   const cuda::Result result = call();
-  return result == kOutOfMemory && surveys() && Survey::instance().make_room() ? call() : result;
+  if (result != kOutOfMemory) return result;
+  const bool has_more = (surveys() && Survey::instance().make_room()) || (trails() && Trail::instance().make_room());
+  return has_more ? call() : result;
 }
 
-inline void note_allocation(cuda::Result result, cuda::DevicePointer address, size_t bytes) {
-  if (surveys() && result == cuda::kSuccess) Survey::instance().memory().allocated({address, bytes});
+inline void note_allocation(cuda::Result result, const DeviceRange& range, bool is_of_host, bool is_fresh) {
+  if (result != cuda::kSuccess) return;
+  if (surveys()) Survey::instance().memory().allocated(range);
+  if (trails()) Trail::instance().allocated(range, is_of_host, is_fresh);
 }
 
 // Memory that only launches and the functions above write.
 inline void note_unwritten(cuda::Result result, cuda::DevicePointer address, size_t bytes) {
-  note_allocation(result, address, bytes);
+  note_allocation(result, {address, bytes}, /*is_of_host=*/false, /*is_fresh=*/true);
   if (config().survey_poison && surveys() && result == cuda::kSuccess) {
     Survey::instance().unwritten().allocated({address, bytes});
   }
@@ -155,7 +214,7 @@ template <class Hook>
 auto allocated_managed(Hook hook) {
   return [hook](cuda::DevicePointer* pointer, size_t bytes, unsigned flags) {
     const cuda::Result result = with_room([&] { return hook(pointer, bytes, flags); });
-    note_allocation(result, pointer != nullptr ? *pointer : 0, bytes);
+    note_allocation(result, {pointer != nullptr ? *pointer : 0, bytes}, /*is_of_host=*/true, /*is_fresh=*/false);
     return result;
   };
 }
@@ -172,11 +231,13 @@ auto allocated_pitch(Hook hook) {
 template <class Hook>
 auto freed_memory(Hook hook) {
   return [hook](cuda::DevicePointer pointer, auto... arguments) {
+    constexpr bool kUnmaps = (std::is_same_v<decltype(arguments), size_t> || ...);  // with the bytes that it unmaps
+    if (trails()) Trail::instance().freed(pointer, kUnmaps);
+    if (watches_all()) ForeignMemory::instance().forget(pointer);
     if (!surveys()) return hook(pointer, arguments...);
     const auto alone = Survey::instance().no_trial();
     Survey::instance().memory().freed(pointer);
     Survey::instance().unwritten().freed(pointer);
-    ForeignMemory::instance().forget(pointer);
     return hook(pointer, arguments...);
   };
 }

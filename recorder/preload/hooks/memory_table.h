@@ -1,5 +1,5 @@
 // Functions of cuda.h that allocate, free, copy or set memory, or make streams: rows of table.h, of which
-// only a survey does anything. Macros only. Handlers of functions that write memory say where; those of functions that
+// only surveys and trails do anything. Macros only. Handlers of functions that write memory say where; those of functions that
 // let others write it, as another process, do not know.
 #pragma once
 
@@ -9,7 +9,7 @@
   X(name, cuda::Result, parameters, arguments, handler, asked_for, 13000, false)                                       \
   X(name##suffix, cuda::Result, parameters, arguments, handler, asked_for, 13000, true)
 
-#define MSDA_FIRST_SURVEY_HOOK cuMemAlloc_v2  // up to the last of graph_table.h
+#define MSDA_FIRST_WATCHING_HOOK cuMemAlloc_v2  // up to the last of graph_table.h
 #define MSDA_MEMORY_HOOKS(X)                                                                                           \
   X(cuMemAlloc_v2, cuda::Result, (cuda::DevicePointer* pointer, size_t bytes), (pointer, bytes), allocated_memory,     \
     "cuMemAlloc", 13000, false)                                                                                        \
@@ -41,9 +41,9 @@
   MSDA_TWINS(X, cuMemcpyHtoDAsync_v2, _ptsz, (cuda::DevicePointer to, const void* from, size_t bytes, cuda::Stream     \
     stream), (to, from, bytes, stream), copied_memory, "cuMemcpyHtoDAsync")                                            \
   MSDA_TWINS(X, cuMemcpyDtoH_v2, _ptds, (void* to, cuda::DevicePointer from, size_t bytes), (to, from, bytes),         \
-    undisturbed, "cuMemcpyDtoH")                                                                                       \
+    copied_to_host, "cuMemcpyDtoH")                                                                                       \
   MSDA_TWINS(X, cuMemcpyDtoHAsync_v2, _ptsz, (void* to, cuda::DevicePointer from, size_t bytes, cuda::Stream           \
-    stream), (to, from, bytes, stream), undisturbed, "cuMemcpyDtoHAsync")                                              \
+    stream), (to, from, bytes, stream), copied_to_host, "cuMemcpyDtoHAsync")                                              \
   MSDA_TWINS(X, cuMemcpyDtoD_v2, _ptds, (cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes), (to, from,   \
     bytes), copied_memory, "cuMemcpyDtoD")                                                                             \
   MSDA_TWINS(X, cuMemcpyDtoDAsync_v2, _ptsz, (cuda::DevicePointer to, cuda::DevicePointer from, size_t bytes,          \

@@ -37,7 +37,7 @@ std::span<const adapters::Adapter* const> asked_adapters() noexcept {
 }
 
 bool keeps_code_of(std::string_view function) noexcept {
-  return config().survey ||
+  return config().watches_all() ||
          std::ranges::any_of(asked_adapters(), [&](const auto* adapter) { return adapter->matches(function); });
 }
 

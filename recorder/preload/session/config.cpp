@@ -115,6 +115,7 @@ Config read_config() {
   if (config.ring_bytes == 0) config.ring_bytes = default_ring_bytes();
   config.digest_only = environment("MSDA_RECORD_DIGEST_ONLY") == "1";
   config.survey = environment("MSDA_RECORD_SURVEY") == "1";
+  config.trail = !config.survey && environment("MSDA_RECORD_TRAIL") == "1";
   if (const uint64_t runs = number("MSDA_RECORD_SURVEY_RUNS"))
     config.survey_runs = static_cast<int>(std::min<uint64_t>(runs, 100));
   if (const uint64_t seconds = number("MSDA_RECORD_SURVEY_PATIENCE"))

@@ -25,6 +25,8 @@ struct Config {
   uint64_t ring_bytes = 0;       // the most pinned memory shared with the writer
   bool digest_only = false;      // record digests instead of tensors
   bool survey = false;           // run each launch again, and tell which vary
+  bool trail = false;            // a digest of what each launch writes
+  bool watches_all() const { return survey || trail; }  // launches, whatever they are
   int survey_runs = 2;           // extra launches
   double survey_patience = 10;   // seconds that it waits for a launch, or for work before it
   bool survey_neighbour = true;  // beside which they run

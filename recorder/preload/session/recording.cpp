@@ -373,6 +373,16 @@ void Recording::deliver_survey(const spool::Surveyed& kernel) noexcept {
   });
 }
 
+void Recording::deliver_trail(const spool::TrailPart& part, std::span<const std::byte> payload) noexcept {
+  guarded([&] {
+    if (!start()) return;
+    State& mine = state();
+    const std::lock_guard lock(mine.mutex);
+    mine.frames.append(part, payload);
+    notify_writer(mine);
+  });
+}
+
 TargetRing* Recording::ring() noexcept {
   TargetRing* ring = nullptr;
   guarded([&] {

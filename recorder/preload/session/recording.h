@@ -72,6 +72,9 @@ class Recording {
   // Delivers what a survey knows of a kernel so far.
   void deliver_survey(const spool::Surveyed& kernel) noexcept;
 
+  // Delivers the next part of the trail.
+  void deliver_trail(const spool::TrailPart& part, std::span<const std::byte> payload) noexcept;
+
   // The memory shared with the writer; null if there is none.
   TargetRing* ring() noexcept;
   // Runs `work` on the delivery thread once `is_ready` returns true. False if that cannot be arranged.

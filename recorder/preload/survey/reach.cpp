@@ -58,6 +58,12 @@ void add_to(std::vector<DeviceRange>& ranges, const DeviceRange& range) {
 
 bool is_memory_of_this_device(cuda::DevicePointer address) { return place_of(address).is_of_this_device(); }
 
+Allocation allocation_of(cuda::DevicePointer address) {
+  const Place place = place_of(address);
+  if (address - place.base >= place.bytes) return {};
+  return {{place.base, place.bytes}, place.type == kHost || place.on_host != nullptr};
+}
+
 const std::byte* on_host(cuda::DevicePointer address) {
   const Place place = place_of(address);
   return place.type == kHost ? static_cast<const std::byte*>(place.on_host) : nullptr;

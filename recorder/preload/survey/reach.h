@@ -40,6 +40,13 @@ class Reach {
 // device where it was allocated.
 bool is_memory_of_this_device(cuda::DevicePointer address);
 
+// The allocation of an address, as the driver knows it; without bytes if it is none.
+struct Allocation {
+  DeviceRange range{};
+  bool is_of_host = false;  // its own, or managed memory
+};
+Allocation allocation_of(cuda::DevicePointer address);
+
 // Where the host finds memory of its own that devices reach; null if it is none.
 const std::byte* on_host(cuda::DevicePointer address);
 

@@ -83,26 +83,6 @@ void Unwritten::mark(const DeviceRange& range) {
   }
 }
 
-void Unwritten::copied(const cuda::CopyOfRows& copy) noexcept {
-  const auto& to = copy.to;
-  if (!cuda::is_linear(to.type)) return;
-  // A copy of one row may say nothing of a pitch.
-  const size_t pitch = std::max(to.pitch, copy.width);
-  written_rows({to.device + to.y * pitch + to.x, copy.width}, pitch, copy.height);
-}
-
-void Unwritten::copied(const cuda::CopyOfBox& copy) noexcept {
-  const auto& to = copy.to;
-  if (!cuda::is_linear(to.type)) return;
-  const size_t pitch = std::max(to.pitch, copy.width), height = std::max(to.height, copy.height);
-  // The driver refuses boxes of more layers.
-  constexpr size_t kMostLayers = 1 << 16;
-  for (size_t z = 0; z < std::min(copy.depth, kMostLayers); ++z) {
-    const cuda::DevicePointer layer = to.device + (to.z + z) * pitch * height;
-    written_rows({layer + to.y * pitch + to.x, copy.width}, pitch, copy.height);
-  }
-}
-
 void Unwritten::all_written() noexcept {
   const std::lock_guard lock(mutex_);
   allocations_.clear();

@@ -30,8 +30,12 @@ class Unwritten {
   // Rows of so many bytes, at multiples of the pitch.
   void written_rows(const DeviceRange& row, uint64_t pitch, uint64_t rows) noexcept;
   // What a copy writes.
-  void copied(const cuda::CopyOfRows& copy) noexcept;
-  void copied(const cuda::CopyOfBox& copy) noexcept;
+  template <class Copy>
+  void copied(const Copy& copy) noexcept {
+    cuda::for_each_layer(copy, copy.to, [this](uint64_t address, uint64_t bytes, uint64_t pitch, uint64_t rows) {
+      written_rows({address, bytes}, pitch, rows);
+    });
+  }
   // Somebody wrote, nobody knows where.
   void all_written() noexcept;
 

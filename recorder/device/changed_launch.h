@@ -1,0 +1,43 @@
+// How the kernel is launched that finds what a launch changed, and the digest of that (changed.ptx).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "recorder/device/piece_table.h"
+#include "recorder/device/save_launch.h"
+
+namespace msda::record {
+
+inline constexpr char kChangedKernel[] = "msda_record_changed";
+inline constexpr unsigned kChangedThreads = 256;  // of a block
+
+// What was found of a piece, in units of 16 bytes: those that the launch changed. Their digest is that of digest.h, with
+// the other units left out, and words that are addresses counted as 1.
+struct FoundInPiece {
+  uint64_t first_sum = 0, second_sum = 0;
+  uint64_t complement_of_begin = 0, end = 0;  // of the bytes from the first one to the last one; the end is no more than
+                                              // the piece's
+  uint64_t units = 0, has_addresses = 0;
+};
+static_assert(sizeof(FoundInPiece) == 48, "as in changed.ptx");
+
+// On the device: what is found of each piece, and a count of blocks. On the host: a sequence number, and the former.
+inline constexpr size_t kChangedSlotBytes = kMostSavedPieces * sizeof(FoundInPiece) + sizeof(uint64_t);
+
+class ChangedTable : public PieceTable<SavedPiece, kMostSavedPieces, 16 * kChangedThreads> {
+ public:
+  // Addresses are words from `least` on, and less than `least` + `range`.
+  ChangedTable(uint64_t least, uint64_t range, uint64_t found, uint64_t slot, uint64_t sequence)
+      : least_(least), range_(range), found_(found), slot_(slot), sequence_(sequence) {}
+
+  // The kernel's parameters.
+  std::array<void*, 6> parameters() { return {&pieces_, &least_, &range_, &found_, &slot_, &sequence_}; }
+
+ private:
+  uint64_t least_, range_, found_, slot_, sequence_;
+  static_assert(sizeof pieces_ == 768, "as in changed.ptx");
+};
+
+}  // namespace msda::record

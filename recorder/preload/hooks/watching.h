@@ -1,0 +1,18 @@
+// What watches all of a program's work, whatever it is: a survey, or a trail.
+#pragma once
+
+#include "recorder/preload/survey/survey.h"
+#include "recorder/preload/trail/trail.h"
+
+namespace msda::record {
+
+// Whether what this thread does is the program's, and watched.
+inline bool watches_all() { return config().watches_all() && !inside; }
+
+// Null: nobody needs to know them.
+inline KnownGraphs* watched_graphs() {
+  if (surveys()) return &Survey::instance().graphs();
+  return trails() ? &Trail::instance().graphs() : nullptr;
+}
+
+}  // namespace msda::record

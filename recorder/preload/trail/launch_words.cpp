@@ -1,0 +1,70 @@
+#include "recorder/preload/trail/launch_words.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <map>
+
+namespace msda::record {
+namespace {
+
+// Addresses of the process' own memory, such as its stacks and heaps, differ from run to run. A word that may be one is
+// looked up in the list of mappings, which is read anew now and then.
+class Mappings {
+ public:
+  bool has(uint64_t word) {
+    constexpr uint64_t kLeast = uint64_t{0x5000} << 32, kEnd = uint64_t{1} << 47;  // PIE programs, and above
+    if (word < kLeast || word >= kEnd) return false;
+    if (is_in(word)) return true;
+    if (misses_++ % kOften == 0) read();
+    return is_in(word);
+  }
+
+ private:
+  static constexpr unsigned kOften = 4096;
+
+  bool is_in(uint64_t word) const {
+    const auto after = ends_.upper_bound(word);
+    return after != ends_.begin() && word < std::prev(after)->second;
+  }
+
+  void read() {
+    std::FILE* file = std::fopen("/proc/self/maps", "re");
+    if (file == nullptr) return;
+    ends_.clear();
+    char line[512];
+    while (std::fgets(line, sizeof line, file) != nullptr) {
+      unsigned long long begin = 0, end = 0;
+      if (std::sscanf(line, "%llx-%llx", &begin, &end) == 2) ends_[begin] = end;
+    }
+    std::fclose(file);
+  }
+
+  std::map<uint64_t, uint64_t> ends_;  // by where they begin
+  unsigned misses_ = 0;
+};
+
+}  // namespace
+
+LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory) {
+  static constinit Mappings* mappings = nullptr;  // never destroyed: launches come until the very end
+  if (mappings == nullptr) mappings = new Mappings;
+  LaunchWords words;
+  words.bytes = std::move(parameters);
+  constexpr size_t kWord = sizeof(uint64_t);
+  for (size_t at = 0; at + kWord <= words.bytes.size(); at += kWord) {
+    uint64_t word = 0;
+    std::memcpy(&word, words.bytes.data() + at, kWord);
+    constexpr uint64_t kLeast = 1 << 16;
+    if (word < kLeast) continue;
+    const auto region = memory.find(word);
+    if (!region && !mappings->has(word)) continue;
+    if (region) words.pointers.push_back({static_cast<uint32_t>(at), word, *region});
+    words.place = (words.place ^ word) * 0x9E3779B97F4A7C15;
+    std::memcpy(words.bytes.data() + at, &LaunchWords::kAddress, kWord);
+  }
+  return words;
+}
+
+}  // namespace msda::record

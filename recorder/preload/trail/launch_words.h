@@ -1,0 +1,32 @@
+// The parameters of a launch, with what are addresses in them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "recorder/preload/trail/memory_map.h"
+
+namespace msda::record {
+
+// An address among the parameters.
+struct PointerWord {
+  uint32_t offset = 0;  // of the word in the parameters
+  uint64_t address = 0;
+  MemoryMap::Region region;
+};
+
+struct LaunchWords {
+  std::vector<std::byte> bytes;  // with kAddress in place of words that are addresses
+  std::vector<PointerWord> pointers;
+  uint64_t place = 0;  // a hash of the addresses
+
+  static constexpr uint64_t kAddress = 0x2173736572646441;  // as in recorder/capture/trail.h
+};
+
+// Finds the words of 8 bytes, at multiples of 8, that are addresses of devices' memory or of memory of the process. Needs
+// the launch's context to be current.
+LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory);
+
+}  // namespace msda::record

@@ -1,0 +1,45 @@
+// The memory that launches may reach, by address, as the hooks see it allocated and freed: a launch's parameters are
+// looked up here in well under a microsecond, and the driver is asked only about what is not known.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_set>
+
+#include "recorder/preload/driver/digester.h"
+
+namespace msda::record {
+
+// Not thread-safe.
+class MemoryMap {
+ public:
+  struct Region {
+    uint64_t address = 0, bytes = 0;
+    // The host reads and writes it as well, and no hook sees that.
+    bool is_of_host = false;
+    bool is_fresh = false;  // nothing was done with it since it was allocated
+  };
+
+  void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh);
+  void freed(uint64_t address);
+  void context_ends();  // what was allocated may be gone
+
+  // The region that this is an address in; nothing if it is none. Of memory that the hooks did not see the driver is
+  // asked each time: it may have gone. Needs the launch's context to be current.
+  std::optional<Region> find(uint64_t word);
+  // It is fresh no more.
+  void used(const Region& region);
+  // Up to where memory is allocated without a gap, from an address in a known region on.
+  uint64_t end_of(uint64_t address) const;
+  // From the first known region to the end of the last one.
+  DeviceRange hull() const;
+
+ private:
+  std::optional<Region> ask_driver(uint64_t word);
+
+  std::map<uint64_t, Region> regions_;
+  std::unordered_set<uint64_t> no_addresses_;  // words of which the driver said so
+};
+
+}  // namespace msda::record

@@ -1,0 +1,230 @@
+#include "recorder/preload/trail/trail.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "recorder/adapters/made_once.h"
+#include "recorder/preload/driver/change_finder.h"
+#include "recorder/preload/driver/saver.h"
+#include "recorder/preload/session/labels.h"
+#include "recorder/preload/session/recording.h"
+#include "recorder/preload/survey/copy_space.h"
+#include "recorder/preload/survey/foreign_memory.h"
+
+namespace msda::record {
+namespace {
+
+using Row = spool::TrailRow;
+
+constexpr uint64_t kUnit = 16;  // of memory whose changes are found
+constexpr uint64_t down(uint64_t address) { return address / kUnit * kUnit; }
+
+}  // namespace
+
+Trail& Trail::instance() {
+  static constinit MadeOnce<Trail> trail;
+  return trail.get([] { return std::unique_ptr<Trail>(new Trail); });
+}
+
+Trail::Trail() : space_(config().survey_share), changed_(rows_.parts("changed")) {
+  pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
+}
+
+// The driver works in no child; nothing is destroyed, as another thread of the parent may have been changing it.
+void Trail::forget_in_child() {
+  new (&mutex_) std::timed_mutex;
+  new (&memory_) MemoryMap;
+  new (&rows_) TrailRows;
+  new (&pending_) PendingDigests(rows_);
+  new (&space_) LearningSpace(config().survey_share);
+  new (&learning_) decltype(learning_);
+  new (&functions_) decltype(functions_);
+  new (&launches_of_graphs_) decltype(launches_of_graphs_);
+  new (&graphs_) KnownGraphs;
+  new (&streams_) decltype(streams_);
+  new (&values_) decltype(values_);
+  new (&callers_) decltype(callers_);
+  changed_ = rows_.parts("changed");
+}
+
+Trail::Function& Trail::function_of(cuda::Function function) {
+  if (std::exchange(unloads_, unloads()) != unloads()) functions_.clear();
+  cuda::Context context = nullptr;
+  cuda::driver().current_context(&context);
+  auto& known = functions_[{context, function}];
+  if (known != nullptr) return *known;
+  known = std::make_unique<Function>();
+  known->kernel = examine(function);
+  known->entry = rows_.kernel(known->kernel);
+  return *known;
+}
+
+uint16_t Trail::stream_number(cuda::Stream stream) {
+  cuda::Context context = nullptr;
+  cuda::driver().current_context(&context);
+  return streams_.try_emplace({context, stream}, static_cast<uint16_t>(streams_.size())).first->second;
+}
+
+bool Trail::is_captured(cuda::Stream stream) {
+  int capturing = 0;
+  return cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0;
+}
+
+// The row of a launch that is about to be given to the device.
+void Trail::begin(Begun launch, Ticket& ticket) {
+  pending_.before_work(launch.stream);
+  for (const PointerWord& pointer : launch.words.pointers) {
+    note_first_use(pointer.region, launch.stream);
+    if (pointer.region.is_of_host) note_host_memory(pointer, launch.stream);
+  }
+  const uint64_t next = rows_.next();
+  LaunchVariant& variant = launch.known.variant_of(launch.words, next);
+  if (launch.known.is_new()) {
+    variant.parameters = rows_.parameters(launch.words.bytes);
+    variant.caller = rows_.caller(caller_of_launch(), current_label());
+  }
+  const WrittenParts* const parts = variant.parts_for(next);
+  if (parts != nullptr && !variant.parts_entry) variant.parts_entry = rows_.parts(text_of(*parts));
+  launch.row.parameters = variant.parameters;
+  launch.row.caller = variant.caller;
+  launch.row.stream = stream_number(launch.stream);
+  launch.row.parts = parts != nullptr ? *variant.parts_entry : changed_;
+  ticket.stream = launch.stream;
+  ticket.row = rows_.append(launch.row, launch.words.place);
+  ticket.is_known = parts != nullptr;
+  rows_.awaits(next);  // that it is given to the device
+  for (const auto& [offset, word] : FunctionLaunches::changes_of(variant, launch.words)) {
+    rows_.changed_word(offset, word);
+  }
+  if (parts != nullptr) {
+    ticket.writes = ranges_of(*parts, launch.words);
+    return pending_.before_write(ticket.writes, launch.stream);
+  }
+  pending_.start();
+  if (!begin_learning(launch.words, ticket)) return;
+  if (ticket.learns != nullptr) variant.learn(ticket.learns);
+}
+
+// Memory from each address to the next one, or to the end of the allocation; and what is before the first.
+std::vector<std::pair<uint32_t, DeviceRange>> Trail::pieces_of(const LaunchWords& words) const {
+  std::map<uint64_t, uint32_t> begins;  // offsets of pointers, by where their pieces begin
+  std::map<uint64_t, uint64_t> ends;    // of allocations
+  for (const PointerWord& pointer : words.pointers) {
+    const MemoryMap::Region& region = pointer.region;
+    if (region.is_of_host || ForeignMemory::instance().has({region.address, region.bytes})) continue;
+    begins.try_emplace(down(pointer.address), pointer.offset);
+    begins.try_emplace(region.address, WrittenPart::kNoPointer);
+    ends[region.address] = memory_.end_of(pointer.address);
+  }
+  std::vector<std::pair<uint32_t, DeviceRange>> pieces;
+  for (auto piece = begins.begin(); piece != begins.end(); ++piece) {
+    const auto& [begin, offset] = *piece;
+    uint64_t end = std::prev(ends.upper_bound(begin))->second;
+    if (const auto next = std::next(piece); next != begins.end()) end = std::min(end, next->first);
+    pieces.push_back({offset, {begin, end - begin}});
+  }
+  return pieces;
+}
+
+// Copies what the launch reaches. False if there is no room.
+bool Trail::begin_learning(const LaunchWords& words, Ticket& ticket) {
+  auto learns = std::make_shared<LearntLaunch>();
+  learns->row = *ticket.row;
+  uint64_t bytes = 0;
+  for (const auto& [offset, range] : pieces_of(words)) {
+    learns->pointers.push_back(offset);
+    ticket.pieces.push_back({range.address, bytes, range.bytes});
+    bytes += aligned(range.bytes);
+  }
+  ticket.is_known = ticket.pieces.empty();  // it reaches nothing
+  if (ticket.is_known) return true;
+  const cuda::DevicePointer copies = space_.reserve(bytes, ticket.stream);
+  for (SavedPiece& piece : ticket.pieces) piece.copy += copies;
+  if (copies == 0 || !Saver::instance().copy(ticket.pieces, ticket.stream)) return false;
+  ticket.learns = std::move(learns);
+  return true;
+}
+
+// Where the parts are allocated; another launch of the kind may have less memory.
+std::vector<DeviceRange> Trail::ranges_of(const WrittenParts& parts, const LaunchWords& words) const {
+  std::vector<DeviceRange> ranges;
+  for (const WrittenPart& part : parts) {
+    const auto pointer = std::ranges::find(words.pointers, part.pointer, &PointerWord::offset);
+    if (pointer == words.pointers.end()) continue;
+    const uint64_t base = down(pointer->address), end = std::min(base + part.end, memory_.end_of(pointer->address));
+    if (base + part.begin < end) ranges.push_back({base + part.begin, end - base - part.begin});
+  }
+  return ranges;
+}
+
+void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
+  locked([&] {
+    if (is_captured(launched.stream)) return;
+    Function& function = function_of(launched.function);
+    const Layout& layout = function.kernel.layout;
+    if (layout.kernel.empty() || !recording().wants(layout.kernel.c_str())) return;
+    const LaunchWords words = words_of(parameter_bytes(launched, layout).value_or(std::vector<std::byte>()), memory_);
+    Row row;
+    row.kernel = function.entry;
+    row.configuration = rows_.configuration(launched);
+    begin({row, function.launches[row.configuration], words, launched.stream}, ticket);
+  });
+}
+
+void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
+  if (!ticket.row) return;
+  locked([&] {
+    const uint64_t row = *ticket.row;
+    const auto end = [&](bool is_digested) {
+      if (is_digested) return rows_.arrived(row);
+      rows_.failed(row);
+      if (ticket.learns != nullptr) ticket.learns->has_failed = true;
+    };
+    if (result != cuda::kSuccess) {
+      end(false);
+    } else if (ticket.is_known) {
+      for (size_t i = 0; i < ticket.writes.size(); ++i) {
+        pending_.add(row, static_cast<uint32_t>(i), ticket.writes[i], ticket.stream);
+      }
+      end(true);
+    } else {
+      if (ticket.learns != nullptr) {
+        ticket.learns->changes = ChangeFinder::instance().start(ticket.pieces, memory_.hull(), ticket.stream);
+      }
+      if (ticket.learns != nullptr && ticket.learns->changes) {
+        learning_.push_back(ticket.learns);  // the row waits for it
+      } else {
+        end(false);
+      }
+    }
+    collect();
+  });
+}
+
+// Takes over what the device has done, without waiting for more.
+void Trail::collect() {
+  pending_.collect();
+  std::erase_if(learning_, [this](const auto& launch) {
+    if (!launch->is_found()) return false;
+    for (size_t i = 0; i < launch->found.size(); ++i) {
+      const FoundInPiece& found = launch->found[i];
+      if (found.units == 0) continue;
+      rows_.awaits(launch->row);
+      rows_.arrived(launch->row, launch->pointers[i], {found.first_sum, found.second_sum}, found.units * kUnit);
+    }
+    rows_.arrived(launch->row);
+    return true;
+  });
+  rows_.collect();
+  constexpr std::chrono::seconds kOften{1};
+  const auto now = std::chrono::steady_clock::now();
+  if (!rows_.has_many() && now - delivered_ < kOften) return;
+  delivered_ = now;
+  rows_.deliver();
+}
+
+}  // namespace msda::record

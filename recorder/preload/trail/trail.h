@@ -1,0 +1,152 @@
+// The trail of a program: a row for each launch, copy and memset, with a digest of what it wrote (docs/trail.md). Every
+// hook calls these functions; none throws, and none waits for the device, but as written_parts.h says.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "recorder/preload/driver/own_calls.h"
+#include "recorder/preload/launch/launch.h"
+#include "recorder/preload/session/config.h"
+#include "recorder/preload/session/recording.h"
+#include "recorder/preload/survey/known_graphs.h"
+#include "recorder/preload/survey/surveyed_kernel.h"
+#include "recorder/preload/trail/learning_space.h"
+#include "recorder/preload/trail/memory_map.h"
+#include "recorder/preload/trail/pending_digests.h"
+#include "recorder/preload/trail/trail_rows.h"
+#include "recorder/preload/trail/written_parts.h"
+#include "recorder/preload/trail/written_ranges.h"
+
+namespace msda::record {
+
+class Trail {
+ public:
+  static Trail& instance();
+  static bool is_wanted() noexcept { return config().trail; }
+
+  // What before_launch() passes to after_launch().
+  struct Ticket {
+    cuda::Stream stream = nullptr;
+    std::optional<uint64_t> row;
+    std::vector<DeviceRange> writes;       // known
+    std::shared_ptr<LearntLaunch> learns;  // or to be found, in these pieces
+    std::vector<SavedPiece> pieces;
+    bool is_known = false;
+  };
+  void before_launch(const Launched& launched, Ticket& ticket) noexcept;
+  void before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& ticket) noexcept;
+  void after_launch(Ticket& ticket, cuda::Result result) noexcept;  // of a kernel, or of a graph
+  KnownGraphs& graphs() { return graphs_; }
+
+  // A copy, or a memset.
+  struct Work {
+    explicit Work(spool::TrailRow::Kind what = spool::TrailRow::kCopyIn) : kind(what) {}
+    spool::TrailRow::Kind kind;
+    WrittenRanges written;
+    DeviceRange read{};                // of a copy to the host: what it reads
+    const void* from_host = nullptr;   // where a plain copy from the host begins
+    std::optional<uint64_t> value;     // to which memory is set
+    cuda::Stream stream = nullptr;
+    std::optional<uint64_t> row;
+  };
+  // Of a copy of rows or boxes.
+  template <class Copy>
+  static Work work_of(const Copy& copy);
+  void before_work(Work& work) noexcept;
+  void after_work(Work& work, cuda::Result result) noexcept;
+
+  void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) noexcept;
+  void freed(cuda::DevicePointer address, bool is_unmapped) noexcept;
+  // Others may go on once the device has done what a stream has so far: an event, a wait of the host's.
+  void streams_meet() noexcept;
+  // The program's allocation has failed for want of memory: gives back the trail's own. False if it has none.
+  bool make_room() noexcept;
+  void context_ends(cuda::Context context) noexcept;
+  // Delivers what is known. A signal handler may call it.
+  void report() noexcept;
+
+ private:
+  Trail();
+  struct Function {
+    SurveyedKernel kernel;
+    uint32_t entry = 0;
+    std::map<uint32_t, FunctionLaunches> launches;  // by configuration
+  };
+  template <class Change>
+  void locked(Change&& change) noexcept;
+  // A launch of a kernel, or of a graph.
+  struct Begun {
+    spool::TrailRow row;
+    FunctionLaunches& known;
+    const LaunchWords& words;
+    cuda::Stream stream;
+  };
+  Function& function_of(cuda::Function function);
+  uint16_t stream_number(cuda::Stream stream);
+  bool is_captured(cuda::Stream stream);
+  void begin(Begun launch, Ticket& ticket);
+  bool begin_learning(const LaunchWords& words, Ticket& ticket);
+  std::vector<std::pair<uint32_t, DeviceRange>> pieces_of(const LaunchWords& words) const;
+  std::vector<DeviceRange> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
+  void note_first_use(const MemoryMap::Region& region, cuda::Stream stream);
+  void note_host_memory(const PointerWord& pointer, cuda::Stream stream);
+  void begin_work(Work& work);
+  bool digest_on_host(const Work& work);
+  uint32_t entry_of_value(uint64_t value);
+  void collect();
+  void forget_in_child();
+
+  std::timed_mutex mutex_;  // guards what follows
+  MemoryMap memory_;
+  TrailRows rows_;
+  PendingDigests pending_{rows_};
+  LearningSpace space_;
+  std::vector<std::shared_ptr<LearntLaunch>> learning_;  // whose rows wait for what they changed
+  uint64_t unloads_ = 0;
+  std::map<std::pair<cuda::Context, cuda::Function>, std::unique_ptr<Function>> functions_;  // until code is unloaded
+  std::map<uint64_t, FunctionLaunches> launches_of_graphs_;  // by what is in them
+  KnownGraphs graphs_;
+  std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;
+  std::map<uint64_t, uint32_t> values_;                                    // entries of parameters
+  std::map<std::pair<int, uint64_t>, uint32_t> callers_;                   // of copies, by kind and size
+  uint32_t changed_ = 0;  // the entry of the parts of launches that are learnt from
+  std::chrono::steady_clock::time_point delivered_{};
+};
+
+template <class Copy>
+Trail::Work Trail::work_of(const Copy& copy) {
+  Work work;
+  if (cuda::is_linear(copy.to.type)) {
+    if (copy.from.type != cuda::MemoryType::kHost) work.kind = spool::TrailRow::kCopyWithin;
+    return work;
+  }
+  WrittenRanges read;
+  cuda::for_each_layer(copy, copy.from, [&](uint64_t address, uint64_t bytes, uint64_t pitch, uint64_t rows) {
+    read.written_rows({address, bytes}, pitch, rows);
+  });
+  work.kind = spool::TrailRow::kCopyOut;
+  if (!read.ranges().empty()) work.read = read.ranges().front();
+  return work;
+}
+
+// A launch that finds the lock held for long has no row: its thread must go on, as somebody may wait for it.
+template <class Change>
+void Trail::locked(Change&& change) noexcept {
+  by_itself([&] {
+    constexpr std::chrono::seconds kPatience{10};
+    const std::unique_lock lock(mutex_, kPatience);
+    if (lock && !recording().is_over()) change();
+  });
+}
+
+// Whether what this thread does is the program's, and leaves a trail.
+inline bool trails() { return Trail::is_wanted() && !inside; }
+
+}  // namespace msda::record

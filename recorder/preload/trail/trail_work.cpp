@@ -1,0 +1,207 @@
+// Copies, memsets, graphs, and what becomes of memory: the rows of a trail that are no launch of a kernel.
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "recorder/preload/driver/change_finder.h"
+#include "recorder/preload/driver/own_memory.h"
+#include "recorder/preload/driver/saver.h"
+#include "recorder/preload/session/labels.h"
+#include "recorder/preload/trail/trail.h"
+
+namespace msda::record {
+namespace {
+
+using Row = spool::TrailRow;
+
+void append(std::vector<std::byte>& bytes, uint64_t word) {
+  const auto* begin = reinterpret_cast<const std::byte*>(&word);
+  bytes.insert(bytes.end(), begin, begin + sizeof word);
+}
+
+}  // namespace
+
+// What an allocation held before anybody did something with it.
+void Trail::note_first_use(const MemoryMap::Region& region, cuda::Stream stream) {
+  if (!region.is_fresh) return;
+  memory_.used(region);
+  Row row;
+  row.kind = Row::kFreshMemory;
+  row.stream = stream_number(stream);
+  pending_.add(rows_.append(row, region.address), 0, {region.address, region.bytes}, stream);
+  pending_.start();
+}
+
+// What the host may have written since, and no hook sees.
+void Trail::note_host_memory(const PointerWord& pointer, cuda::Stream stream) {
+  constexpr uint64_t kMost = 1 << 20;
+  Row row;
+  row.kind = Row::kHostMemory;
+  row.stream = stream_number(stream);
+  const uint64_t left = pointer.region.address + pointer.region.bytes - pointer.address;
+  pending_.add(rows_.append(row, pointer.address), 0, {pointer.address, std::min(left, kMost)}, stream);
+  pending_.start();
+}
+
+uint32_t Trail::entry_of_value(uint64_t value) {
+  const auto [entry, is_new] = values_.try_emplace(value, 0);
+  if (!is_new) return entry->second;
+  std::vector<std::byte> bytes;
+  append(bytes, value);
+  return entry->second = rows_.parameters(bytes);
+}
+
+// Small tables that the host fills in may have addresses, which differ from run to run: of these the digest is computed
+// here. False if it has none.
+bool Trail::digest_on_host(const Work& work) {
+  constexpr uint64_t kMost = 64 << 10;
+  if (work.from_host == nullptr || work.written.ranges().size() != 1) return false;
+  const DeviceRange& range = work.written.ranges().front();
+  if (range.bytes > kMost) return false;
+  std::vector<std::byte> bytes(range.bytes);
+  std::memcpy(bytes.data(), work.from_host, bytes.size());
+  const LaunchWords words = words_of(std::move(bytes), memory_);
+  if (words.place == 0) return false;
+  rows_.awaits(*work.row);
+  rows_.arrived(*work.row, 0, record::digest_on_host(words.bytes.data(), words.bytes.size()), range.bytes);
+  return true;
+}
+
+void Trail::begin_work(Work& work) {
+  if (is_captured(work.stream)) return;
+  std::vector<DeviceRange> ranges = work.written.ranges();
+  const bool is_to_device = ranges.empty() || memory_.find(ranges.front().address).has_value();
+  if (work.written.ranges().empty() && !work.written.is_anywhere()) ranges = {work.read};
+  pending_.before_work(work.stream);
+  for (const DeviceRange& range : ranges) {
+    if (const auto region = memory_.find(range.address)) note_first_use(*region, work.stream);
+  }
+  Row row;
+  row.kind = work.kind;
+  row.stream = stream_number(work.stream);
+  if (work.value) row.parameters = entry_of_value(*work.value);
+  uint64_t bytes = 0;
+  for (const DeviceRange& range : ranges) bytes += range.bytes;
+  auto& caller = callers_.try_emplace({work.kind, bytes}, Row::kNone).first->second;
+  if (caller == Row::kNone) caller = rows_.caller(caller_of_launch(), current_label());
+  row.caller = caller;
+  work.row = rows_.append(row, ranges.empty() ? 0 : ranges.front().address);
+  rows_.awaits(*work.row);  // that it is given to the device
+  pending_.before_write(work.written.ranges(), work.stream);
+  if (work.kind == Row::kCopyOut && is_to_device) pending_.add(*work.row, 0, work.read, work.stream);
+}
+
+void Trail::before_work(Work& work) noexcept {
+  locked([&] { begin_work(work); });
+}
+
+void Trail::after_work(Work& work, cuda::Result result) noexcept {
+  if (!work.row) return;
+  locked([&] {
+    if (result != cuda::kSuccess || work.written.is_anywhere()) {
+      rows_.failed(*work.row);
+    } else {
+      uint32_t part = 0;
+      const bool is_done = digest_on_host(work);
+      for (const DeviceRange& range : work.written.ranges()) {
+        if (!is_done) pending_.add(*work.row, part++, range, work.stream);
+      }
+      rows_.arrived(*work.row);
+    }
+    collect();
+  });
+}
+
+// A row for all that it does: as of a kernel whose parameters are those of all of its kernels, and where its copies and
+// memsets write.
+void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& ticket) noexcept {
+  locked([&] {
+    if (is_captured(stream)) return;
+    const auto graph = graphs_.find(exec);
+    if (graph == nullptr) return rows_.missed();
+    std::vector<std::byte> bytes;
+    uint64_t what = graph->steps.all.size();
+    int64_t kernels = 0;
+    for (const GraphStep& step : graph->steps.all) {
+      if (!step.is_enabled) continue;
+      if (const auto* kernel = std::get_if<KernelStep>(&step.what)) {
+        bytes.insert(bytes.end(), kernel->bytes.begin(), kernel->bytes.end());
+        bytes.resize((bytes.size() + 7) / 8 * 8);
+        what = (what ^ function_of(kernel->function).entry) * 0x9E3779B97F4A7C15 + kernel->grid[0];
+        ++kernels;
+      } else if (const auto* copy = std::get_if<CopyStep>(&step.what)) {
+        append(bytes, range_of(copy->to, *copy).address);
+      } else if (const auto* set = std::get_if<SetStep>(&step.what)) {
+        append(bytes, range_of(*set).address);
+      }
+    }
+    SurveyedKernel all;
+    all.layout.kernel = "CUDA graph of " + std::to_string(kernels) + " kernels";
+    Row row;
+    row.kind = Row::kGraph;
+    row.kernel = rows_.kernel(all);
+    const LaunchWords words = words_of(std::move(bytes), memory_);
+    begin({row, launches_of_graphs_[what], words, stream}, ticket);
+  });
+}
+
+void Trail::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) noexcept {
+  locked([&] { memory_.allocated(range, is_of_host, is_fresh); });
+}
+
+// Memory may be unmapped as soon as the program knows that its own work is done.
+void Trail::freed(cuda::DevicePointer address, bool is_unmapped) noexcept {
+  locked([&] {
+    constexpr double kPatience = 2;  // seconds
+    pending_.start();
+    if (is_unmapped) pending_.wait(kPatience);
+    memory_.freed(address);
+  });
+}
+
+void Trail::streams_meet() noexcept {
+  locked([&] { pending_.start(); });
+}
+
+bool Trail::make_room() noexcept {
+  bool made = false;
+  locked([&] { made = space_.give_back(); });
+  return made;
+}
+
+void Trail::context_ends(cuda::Context context) noexcept {
+  locked([&] {
+    pending_.give_up();
+    for (const auto& launch : std::exchange(learning_, {})) {
+      launch->has_failed = true;
+      rows_.failed(launch->row);
+    }
+    rows_.collect();
+    memory_.context_ends();
+    space_.context_ends(context);
+    functions_.clear();
+    graphs_.context_ends();
+    Saver::instance().context_ends(context);
+    ChangeFinder::instance().context_ends(context);
+    cuda::forget_own(context);
+  });
+}
+
+// The program ends; the driver may have ended already, or have been interrupted by a signal: it is not called.
+void Trail::report() noexcept {
+  try {
+    constexpr std::chrono::seconds kPatience{1};
+    const std::unique_lock lock(mutex_, kPatience);
+    if (!lock) return;
+    constexpr double kShortly = 0.5;  // seconds
+    pending_.wait(kShortly);
+    collect();
+    rows_.give_up();
+    rows_.deliver();
+  } catch (...) {  // no memory
+  }
+}
+
+}  // namespace msda::record

@@ -1,0 +1,87 @@
+// Which memory launches write, learnt from what their first ones changed: from then on only that is digested, and
+// nothing is copied.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "recorder/preload/driver/change_finder.h"
+#include "recorder/preload/trail/launch_words.h"
+
+namespace msda::record {
+
+// Bytes from an address among the parameters on, in multiples of 16 from the multiple of 16 at or before it.
+struct WrittenPart {
+  static constexpr uint32_t kNoPointer = 0xffffffff;  // from the beginning of an allocation to the first address in it
+  uint32_t pointer = 0;                               // its offset in the parameters
+  uint64_t begin = 0, end = 0;
+  friend auto operator<=>(const WrittenPart&, const WrittenPart&) = default;
+};
+using WrittenParts = std::vector<WrittenPart>;
+std::string text_of(const WrittenParts& parts);
+
+// A launch that is learnt from: it compares all that it reaches with a copy from before it.
+struct LearntLaunch {
+  uint64_t row = 0;
+  std::vector<uint32_t> pointers;   // of each piece that was compared
+  FoundChanges changes;             // until they are found
+  std::vector<FoundInPiece> found;  // in each piece, once it is
+  bool has_failed = false;
+
+  bool is_found();
+};
+
+// Launches of a function that write the same parts, as far as is known: those of one grid, with equal parameters, but
+// for addresses and for words that were seen to decide nothing about it.
+class LaunchVariant {
+ public:
+  // Of a launch in this row: what it writes; nothing: it is to be learnt from. The same in each of two equal runs,
+  // however fast their devices are: what a launch taught counts from so many rows later on.
+  const WrittenParts* parts_for(uint64_t row);
+  void learn(std::shared_ptr<LearntLaunch> launch) { learning_.push_back(std::move(launch)); }
+  // Nothing can be learnt.
+  void forget() { is_known_ = is_odd_ = true; }
+
+  uint32_t parameters = 0, caller = 0;  // entries of the trail's lists
+  std::vector<std::byte> bytes;         // the parameters of its first launch
+  std::optional<uint32_t> parts_entry;  // of parts_for()
+
+ private:
+  friend class FunctionLaunches;
+  void settle(uint64_t row);
+  void add(const LearntLaunch& launch);
+
+  std::vector<std::shared_ptr<LearntLaunch>> learning_;
+  WrittenParts parts_;
+  int64_t launches_ = 0, learnt_ = 0;
+  bool is_known_ = false, is_odd_ = false;  // odd: it changes what no address leads to, or writes addresses
+};
+
+// All of a function's launches of one grid.
+class FunctionLaunches {
+ public:
+  LaunchVariant& variant_of(const LaunchWords& words, uint64_t row);
+  // Whether the last call found a new one.
+  bool is_new() const { return is_new_; }
+  // The words in which the launch differs from its variant's first: offsets and values.
+  static std::vector<std::pair<uint32_t, uint64_t>> changes_of(const LaunchVariant& variant, const LaunchWords& words);
+
+ private:
+  uint64_t hash_of(const std::vector<std::byte>& bytes) const;
+  void find_indifferent_words(uint64_t row);
+  bool compare(const LaunchVariant& one, const LaunchVariant& other);
+
+  std::vector<std::unique_ptr<LaunchVariant>> variants_;
+  std::unordered_map<uint64_t, LaunchVariant*> by_hash_;
+  std::vector<bool> is_indifferent_;  // words by number: they decide nothing about what is written
+  size_t compared_ = 0;               // variants, with those before them
+  bool is_new_ = false;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,37 @@
+// What a copy or a memset writes, as the hooks tell it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "recorder/preload/driver/copy_layout.h"
+#include "recorder/preload/driver/digester.h"
+
+namespace msda::record {
+
+// The same functions as Unwritten has.
+class WrittenRanges {
+ public:
+  void written(const DeviceRange& range) { ranges_.push_back(range); }
+  // With what lies between the rows.
+  void written_rows(const DeviceRange& row, uint64_t pitch, uint64_t rows) {
+    if (rows > 0) ranges_.push_back({row.address, (rows - 1) * pitch + row.bytes});
+  }
+  template <class Copy>
+  void copied(const Copy& copy) {
+    cuda::for_each_layer(copy, copy.to, [this](uint64_t address, uint64_t bytes, uint64_t pitch, uint64_t rows) {
+      written_rows({address, bytes}, pitch, rows);
+    });
+  }
+  void all_written() { is_anywhere_ = true; }
+
+  const std::vector<DeviceRange>& ranges() const { return ranges_; }
+  bool is_anywhere() const { return is_anywhere_; }
+
+ private:
+  std::vector<DeviceRange> ranges_;
+  bool is_anywhere_ = false;
+};
+
+}  // namespace msda::record
