@@ -13,12 +13,11 @@ namespace msda::record {
 inline constexpr char kChangedKernel[] = "msda_record_changed";
 inline constexpr unsigned kChangedThreads = 256;  // of a block
 
-// What was found of a piece, in units of 16 bytes: those that the launch changed. Their digest is that of digest.h, with
-// the other units left out, and words that are addresses counted as 1.
+// What was found of a piece, in units of 16 bytes: those that the launch changed. The digest is that of digest.h, of all
+// memory from the first of them to the last, with words that are addresses counted as 1.
 struct FoundInPiece {
   uint64_t first_sum = 0, second_sum = 0;
-  uint64_t complement_of_begin = 0, end = 0;  // of the bytes from the first one to the last one; the end is no more than
-                                              // the piece's
+  uint64_t complement_of_begin = 0, end = 0;  // of these bytes; the end is no more than the piece's
   uint64_t units = 0, has_addresses = 0;
 };
 static_assert(sizeof(FoundInPiece) == 48, "as in changed.ptx");
@@ -32,11 +31,17 @@ class ChangedTable : public PieceTable<SavedPiece, kMostSavedPieces, 16 * kChang
   ChangedTable(uint64_t least, uint64_t range, uint64_t found, uint64_t slot, uint64_t sequence)
       : least_(least), range_(range), found_(found), slot_(slot), sequence_(sequence) {}
 
+  // The kernel is launched twice: to find where memory was changed; and for the digest of that.
+  enum class Mode : uint32_t { kFind, kDigest };
   // The kernel's parameters.
-  std::array<void*, 6> parameters() { return {&pieces_, &least_, &range_, &found_, &slot_, &sequence_}; }
+  std::array<void*, 7> parameters(Mode mode) {
+    mode_ = mode;
+    return {&pieces_, &least_, &range_, &found_, &slot_, &sequence_, &mode_};
+  }
 
  private:
   uint64_t least_, range_, found_, slot_, sequence_;
+  Mode mode_ = Mode::kFind;
   static_assert(sizeof pieces_ == 768, "as in changed.ptx");
 };
 

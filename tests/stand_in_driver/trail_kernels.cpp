@@ -25,27 +25,36 @@ uint64_t term(uint64_t a, uint64_t b, uint64_t at, int sum) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// What a launch changed in a piece, by its description.
-Found compare(const Piece& piece, uint64_t least, uint64_t range) {
-  Found found;
-  constexpr uint64_t kUnit = 16;
+constexpr uint64_t kUnit = 16;
+using Unit = std::array<uint64_t, 2>;
+Unit unit_at(uint64_t address, uint64_t bytes) {
+  Unit unit{};
+  std::memcpy(unit.data(), reinterpret_cast<const void*>(address), std::min(kUnit, bytes));
+  return unit;
+}
+
+// Where a launch changed a piece, by the description.
+void find(const Piece& piece, Found& found) {
   for (uint64_t at = 0; at < piece.bytes; at += kUnit) {
-    const uint64_t bytes = std::min(kUnit, piece.bytes - at);
-    std::array<uint64_t, 2> now{}, before{};
-    std::memcpy(now.data(), reinterpret_cast<const void*>(piece.address + at), bytes);
-    std::memcpy(before.data(), reinterpret_cast<const void*>(piece.copy + at), bytes);
-    if (now == before) continue;
+    const uint64_t left = piece.bytes - at;
+    if (unit_at(piece.address + at, left) == unit_at(piece.copy + at, left)) continue;
     ++found.units;
     found.complement_of_begin = std::max(found.complement_of_begin, ~at);
-    found.end = std::max(found.end, at + bytes);
-    for (uint64_t& word : now) {
+    found.end = std::max(found.end, std::min(at + kUnit, piece.bytes));
+  }
+}
+
+void digest(const Piece& piece, uint64_t least, uint64_t range, Found& found) {
+  const uint64_t begin = found.end == 0 ? 0 : ~found.complement_of_begin;
+  for (uint64_t at = begin; at < found.end; at += kUnit) {
+    Unit unit = unit_at(piece.address + at, piece.bytes - at);
+    for (uint64_t& word : unit) {
       if (word - least >= range) continue;
       word = 1;
       found.has_addresses = 1;
     }
-    for (const int sum : {0, 1}) found.sums[sum] += term(now[0], now[1], at, sum);
+    for (const int sum : {0, 1}) found.sums[sum] += term(unit[0], unit[1], at - begin, sum);
   }
-  return found;
 }
 
 CUresult changed(const std::byte* bytes) {
@@ -56,16 +65,22 @@ CUresult changed(const std::byte* bytes) {
   auto* const on_device = arguments.next<uint64_t*>();
   auto* const slot = arguments.next<uint64_t*>();
   const auto sequence = arguments.next<uint64_t>();
+  const bool finds = arguments.next<uint32_t>() == 0;
+  static_assert(sizeof(Found) == 48);
   if (!reachable(on_device, kMostPieces * 6 + 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (size_t i = 0; i < kMostPieces && pieces[i].address != 0; ++i) {
     const Piece& piece = pieces[i];
     for (const uint64_t address : {piece.address, piece.copy}) {
       if (!allocated(address, piece.bytes) || address % 16 != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    const Found found = compare(piece, least, range);
-    static_assert(sizeof found == 48);
-    std::memcpy(slot + 1 + 6 * i, &found, sizeof found);
+    Found found;
+    std::memcpy(&found, on_device + 6 * i, sizeof found);
+    finds ? find(piece, found) : digest(piece, least, range, found);
+    std::memcpy(on_device + 6 * i, &found, sizeof found);
   }
+  if (finds) return CUDA_SUCCESS;
+  std::memcpy(slot + 1, on_device, sizeof(Found) * kMostPieces);
+  std::memset(on_device, 0, sizeof(Found) * kMostPieces);
   __atomic_store_n(slot, sequence, __ATOMIC_RELEASE);
   return CUDA_SUCCESS;
 }
@@ -74,7 +89,7 @@ CUresult changed(const std::byte* bytes) {
 
 const std::vector<KernelCode>& trail_kernels() {
   static const std::vector<KernelCode> kernels{
-      {"msda_record_changed", {{0, 768}, {768, 8}, {776, 8}, {784, 8}, {792, 8}, {800, 8}}, changed}};
+      {"msda_record_changed", {{0, 768}, {768, 8}, {776, 8}, {784, 8}, {792, 8}, {800, 8}, {808, 4}}, changed}};
   return kernels;
 }
 

@@ -45,8 +45,12 @@ bool ChangeFinder::launch(std::span<const SavedPiece> pieces, const DeviceRange&
   ChangedTable table(addresses.address, addresses.bytes, slots_.on_device(slot), reinterpret_cast<uint64_t>(slot),
                      sequence);
   for (const SavedPiece& piece : pieces) table.add(piece);
-  auto parameters = table.parameters();
-  if (kernel_.launch(table.blocks(), table.rows(), kChangedThreads, stream, parameters) != cuda::kSuccess) return false;
+  for (const auto mode : {ChangedTable::Mode::kFind, ChangedTable::Mode::kDigest}) {
+    auto parameters = table.parameters(mode);
+    if (kernel_.launch(table.blocks(), table.rows(), kChangedThreads, stream, parameters) != cuda::kSuccess) {
+      return false;
+    }
+  }
   slots_.take_free_slot();
   changes.slots_.push_back({slot, sequence});
   return true;

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <string_view>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/session/own_thread.h"
+#include "recorder/preload/survey/telling_symbols.h"
 #include "recorder/text/demangle.h"
 
 namespace msda::record {
@@ -36,12 +39,9 @@ void read_native_frames(Caller& caller) {
   std::array<void*, kMostFrames> frames;
   const int count = backtrace(frames.data(), kMostFrames);
   for (int i = 0; i < count && (caller.node.empty() || caller.operation.empty()); ++i) {
-    Dl_info found{};
-    if (dladdr(frames[static_cast<size_t>(i)], &found) == 0 || found.dli_sname == nullptr) continue;
-    const std::string_view mangled = found.dli_sname;
-    constexpr std::string_view kTelling[] = {"autograd", "4_ops", "6vision"};
-    if (std::ranges::none_of(kTelling, [&](auto part) { return mangled.find(part) != mangled.npos; })) continue;
-    const std::string name = text::demangled(found.dli_sname);
+    const std::string mangled = TellingSymbols::instance().name_of(frames[static_cast<size_t>(i)]);
+    if (mangled.empty()) continue;
+    const std::string name = text::demangled(mangled.c_str());
     if (caller.node.empty()) caller.node = part_after(name, "torch::autograd::generated::");
     if (caller.operation.empty()) caller.operation = part_after(name, "at::_ops::");
     if (caller.operation.empty()) caller.operation = function_after(name, "vision::ops::");
@@ -85,7 +85,12 @@ std::string text_of(const Python& python, void* code, const char* name) {
 }
 
 void read_python_frame(Caller& caller) {
-  const Python python;
+  // Python may be loaded later.
+  static std::atomic<bool> is_there{false};
+  static constinit MadeOnce<Python> found;
+  if (!is_there) is_there = real_dlsym(RTLD_DEFAULT, "PyGILState_Check") != nullptr;
+  if (!is_there) return;
+  const Python& python = found.get();
   if (!python.is_complete || python.holds_lock() == 0) return;
   void* const frame = python.frame();  // borrowed
   if (frame == nullptr) return;

@@ -11,17 +11,23 @@ namespace msda::record {
 void MemoryMap::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) {
   if (range.bytes == 0) return;
   regions_[range.address] = {range.address, range.bytes, is_of_host, is_fresh};
+  find_hull();
   no_addresses_.clear();
 }
 
-void MemoryMap::freed(uint64_t address) { regions_.erase(address); }
+void MemoryMap::freed(uint64_t address) {
+  regions_.erase(address);
+  find_hull();
+}
 
 void MemoryMap::context_ends() {
   regions_.clear();
+  find_hull();
   no_addresses_.clear();
 }
 
 std::optional<MemoryMap::Region> MemoryMap::find(uint64_t word) {
+  if (word - hull_.address >= hull_.bytes) return ask_driver(word);  // as of most words
   const auto after = regions_.upper_bound(word);
   if (after != regions_.begin()) {
     const Region& region = std::prev(after)->second;
@@ -60,10 +66,11 @@ uint64_t MemoryMap::end_of(uint64_t address) const {
   return end;
 }
 
-DeviceRange MemoryMap::hull() const {
-  if (regions_.empty()) return {};
+void MemoryMap::find_hull() {
+  hull_ = {};
+  if (regions_.empty()) return;
   const auto& last = std::prev(regions_.end())->second;
-  return {regions_.begin()->first, last.address + last.bytes - regions_.begin()->first};
+  hull_ = {regions_.begin()->first, last.address + last.bytes - regions_.begin()->first};
 }
 
 }  // namespace msda::record

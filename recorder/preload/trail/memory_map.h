@@ -33,12 +33,14 @@ class MemoryMap {
   // Up to where memory is allocated without a gap, from an address in a known region on.
   uint64_t end_of(uint64_t address) const;
   // From the first known region to the end of the last one.
-  DeviceRange hull() const;
+  const DeviceRange& hull() const { return hull_; }
 
  private:
   std::optional<Region> ask_driver(uint64_t word);
+  void find_hull();
 
   std::map<uint64_t, Region> regions_;
+  DeviceRange hull_{};
   std::unordered_set<uint64_t> no_addresses_;  // words of which the driver said so
 };
 

@@ -30,7 +30,7 @@ Trail& Trail::instance() {
   return trail.get([] { return std::unique_ptr<Trail>(new Trail); });
 }
 
-Trail::Trail() : space_(config().survey_share), changed_(rows_.parts("changed")) {
+Trail::Trail() : space_(config().survey_share) {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
 }
 
@@ -48,7 +48,6 @@ void Trail::forget_in_child() {
   new (&streams_) decltype(streams_);
   new (&values_) decltype(values_);
   new (&callers_) decltype(callers_);
-  changed_ = rows_.parts("changed");
 }
 
 Trail::Function& Trail::function_of(cuda::Function function) {
@@ -92,7 +91,7 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   launch.row.parameters = variant.parameters;
   launch.row.caller = variant.caller;
   launch.row.stream = stream_number(launch.stream);
-  launch.row.parts = parts != nullptr ? *variant.parts_entry : changed_;
+  if (parts != nullptr) launch.row.parts = *variant.parts_entry;
   ticket.stream = launch.stream;
   ticket.row = rows_.append(launch.row, launch.words.place);
   ticket.is_known = parts != nullptr;
@@ -102,7 +101,8 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   }
   if (parts != nullptr) {
     ticket.writes = ranges_of(*parts, launch.words);
-    return pending_.before_write(ticket.writes, launch.stream);
+    for (const auto& [pointer, range] : ticket.writes) pending_.before_write({&range, 1}, launch.stream);
+    return;
   }
   pending_.start();
   if (!begin_learning(launch.words, ticket)) return;
@@ -150,13 +150,14 @@ bool Trail::begin_learning(const LaunchWords& words, Ticket& ticket) {
 }
 
 // Where the parts are allocated; another launch of the kind may have less memory.
-std::vector<DeviceRange> Trail::ranges_of(const WrittenParts& parts, const LaunchWords& words) const {
-  std::vector<DeviceRange> ranges;
+std::vector<std::pair<uint32_t, DeviceRange>> Trail::ranges_of(const WrittenParts& parts,
+                                                               const LaunchWords& words) const {
+  std::vector<std::pair<uint32_t, DeviceRange>> ranges;
   for (const WrittenPart& part : parts) {
     const auto pointer = std::ranges::find(words.pointers, part.pointer, &PointerWord::offset);
     if (pointer == words.pointers.end()) continue;
     const uint64_t base = down(pointer->address), end = std::min(base + part.end, memory_.end_of(pointer->address));
-    if (base + part.begin < end) ranges.push_back({base + part.begin, end - base - part.begin});
+    if (base + part.begin < end) ranges.push_back({part.pointer, {base + part.begin, end - base - part.begin}});
   }
   return ranges;
 }
@@ -187,9 +188,7 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
     if (result != cuda::kSuccess) {
       end(false);
     } else if (ticket.is_known) {
-      for (size_t i = 0; i < ticket.writes.size(); ++i) {
-        pending_.add(row, static_cast<uint32_t>(i), ticket.writes[i], ticket.stream);
-      }
+      for (const auto& [pointer, range] : ticket.writes) pending_.add(row, pointer, range, ticket.stream);
       end(true);
     } else {
       if (ticket.learns != nullptr) {
@@ -214,8 +213,10 @@ void Trail::collect() {
       const FoundInPiece& found = launch->found[i];
       if (found.units == 0) continue;
       rows_.awaits(launch->row);
-      rows_.arrived(launch->row, launch->pointers[i], {found.first_sum, found.second_sum}, found.units * kUnit);
+      rows_.arrived(launch->row, launch->pointers[i], {found.first_sum, found.second_sum},
+                    found.end - ~found.complement_of_begin);
     }
+    rows_.learnt(launch->row, rows_.parts(text_of(launch->parts())));
     rows_.arrived(launch->row);
     return true;
   });

@@ -35,7 +35,7 @@ class Trail {
   struct Ticket {
     cuda::Stream stream = nullptr;
     std::optional<uint64_t> row;
-    std::vector<DeviceRange> writes;       // known
+    std::vector<std::pair<uint32_t, DeviceRange>> writes;  // known, by the offset of the address
     std::shared_ptr<LearntLaunch> learns;  // or to be found, in these pieces
     std::vector<SavedPiece> pieces;
     bool is_known = false;
@@ -94,7 +94,7 @@ class Trail {
   void begin(Begun launch, Ticket& ticket);
   bool begin_learning(const LaunchWords& words, Ticket& ticket);
   std::vector<std::pair<uint32_t, DeviceRange>> pieces_of(const LaunchWords& words) const;
-  std::vector<DeviceRange> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
+  std::vector<std::pair<uint32_t, DeviceRange>> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
   void note_first_use(const MemoryMap::Region& region, cuda::Stream stream);
   void note_host_memory(const PointerWord& pointer, cuda::Stream stream);
   void begin_work(Work& work);
@@ -116,7 +116,6 @@ class Trail {
   std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;
   std::map<uint64_t, uint32_t> values_;                                    // entries of parameters
   std::map<std::pair<int, uint64_t>, uint32_t> callers_;                   // of copies, by kind and size
-  uint32_t changed_ = 0;  // the entry of the parts of launches that are learnt from
   std::chrono::steady_clock::time_point delivered_{};
 };
 

@@ -32,6 +32,8 @@ class TrailRows {
   void awaits(uint64_t row) { ++at(row).awaited; }
   void arrived(uint64_t row) { --at(row).awaited; }
   void arrived(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes);
+  // What was digested, where that is known only now.
+  void learnt(uint64_t row, uint32_t parts) { at(row).row.parts = parts; }
   // Something will not arrive, and so the row has no digest.
   void failed(uint64_t row);
   // A launch has no row.

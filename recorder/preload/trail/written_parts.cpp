@@ -59,13 +59,20 @@ bool LearntLaunch::is_found() {
   return true;
 }
 
+WrittenParts LearntLaunch::parts() const {
+  WrittenParts parts;
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    if (found[i].units > 0) parts.push_back({pointers[i], ~found[i].complement_of_begin, found[i].end});
+  }
+  std::ranges::sort(parts);
+  return parts;
+}
+
 void LaunchVariant::add(const LearntLaunch& launch) {
   ++learnt_;
-  for (size_t i = 0; i < launch.pointers.size(); ++i) {
-    const FoundInPiece& found = launch.found[i];
-    if (found.units == 0) continue;
-    is_odd_ |= found.has_addresses != 0 || launch.pointers[i] == WrittenPart::kNoPointer;
-    const WrittenPart part{launch.pointers[i], ~found.complement_of_begin, found.end};
+  is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses != 0; });
+  for (const WrittenPart& part : launch.parts()) {
+    is_odd_ |= part.pointer == WrittenPart::kNoPointer;
     const auto same = std::ranges::find(parts_, part.pointer, &WrittenPart::pointer);
     if (same == parts_.end()) {
       parts_.push_back(part);

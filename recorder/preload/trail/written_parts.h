@@ -35,6 +35,8 @@ struct LearntLaunch {
   bool has_failed = false;
 
   bool is_found();
+  // After that.
+  WrittenParts parts() const;
 };
 
 // Launches of a function that write the same parts, as far as is known: those of one grid, with equal parameters, but
