@@ -1,10 +1,9 @@
 #include "recorder/preload/survey/caller.h"
 
 #include <dlfcn.h>
-#include <execinfo.h>
+#include <unwind.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <string_view>
 
@@ -33,19 +32,35 @@ std::string function_after(std::string_view name, std::string_view before) {
   return std::string(name.substr(name.rfind(':') + 1));
 }
 
+// Takes what the frame's function tells. Whether nothing is left to be told.
+bool read_frame(uintptr_t address, Caller& caller) noexcept try {
+  const std::string mangled = TellingSymbols::instance().name_of(address);
+  if (mangled.empty()) return false;
+  const std::string name = text::demangled(mangled.c_str());
+  if (caller.node.empty()) caller.node = part_after(name, "torch::autograd::generated::");
+  if (caller.operation.empty()) caller.operation = part_after(name, "at::_ops::");
+  if (caller.operation.empty()) caller.operation = function_after(name, "vision::ops::");
+  return !caller.node.empty() && !caller.operation.empty();
+} catch (...) {  // no memory
+  return true;
+}
+
 // The innermost frame that names each.
 void read_native_frames(Caller& caller) {
-  constexpr int kMostFrames = 192;
-  std::array<void*, kMostFrames> frames;
-  const int count = backtrace(frames.data(), kMostFrames);
-  for (int i = 0; i < count && (caller.node.empty() || caller.operation.empty()); ++i) {
-    const std::string mangled = TellingSymbols::instance().name_of(frames[static_cast<size_t>(i)]);
-    if (mangled.empty()) continue;
-    const std::string name = text::demangled(mangled.c_str());
-    if (caller.node.empty()) caller.node = part_after(name, "torch::autograd::generated::");
-    if (caller.operation.empty()) caller.operation = part_after(name, "at::_ops::");
-    if (caller.operation.empty()) caller.operation = function_after(name, "vision::ops::");
-  }
+  struct Walk {
+    Caller& caller;
+    int frames = 0, since_operation = 0;
+  } walk{caller};
+  // To unwind a frame takes some microseconds. A node calls its operators within few frames.
+  const auto visit = [](_Unwind_Context* context, void* data) {
+    constexpr int kMostFrames = 192, kMostBetween = 32;
+    Walk& mine = *static_cast<Walk*>(data);
+    const bool has_all = read_frame(_Unwind_GetIP(context), mine.caller);
+    mine.since_operation += !mine.caller.operation.empty();
+    const bool ends = has_all || ++mine.frames == kMostFrames || mine.since_operation > kMostBetween;
+    return ends ? _URC_END_OF_STACK : _URC_NO_REASON;
+  };
+  _Unwind_Backtrace(visit, &walk);
 }
 
 // The functions of Python's C API that tell a frame, from CPython 3.9 on.

@@ -99,8 +99,7 @@ void TellingSymbols::read_libraries() {
   }
 }
 
-std::string TellingSymbols::name_of(const void* address) {
-  const auto at = reinterpret_cast<uint64_t>(address);
+std::string TellingSymbols::name_of(uint64_t at) {
   const auto has = [at](const auto& ranges, auto end_of) {
     const auto after = ranges.upper_bound(at);
     const bool has_one = after != ranges.begin() && at < end_of(std::prev(after)->second);

@@ -15,7 +15,7 @@ class TellingSymbols {
   static TellingSymbols& instance();
   // The mangled name of the function that has this address, if it is one of PyTorch's operators, of autograd's nodes or of
   // torchvision's; otherwise empty. May throw std::bad_alloc.
-  std::string name_of(const void* address);
+  std::string name_of(uint64_t address);
 
  private:
   void read_libraries();

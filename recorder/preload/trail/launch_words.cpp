@@ -56,7 +56,7 @@ LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory) {
   for (size_t at = 0; at + kWord <= words.bytes.size(); at += kWord) {
     uint64_t word = 0;
     std::memcpy(&word, words.bytes.data() + at, kWord);
-    constexpr uint64_t kLeast = 1 << 16;
+    constexpr uint64_t kLeast = uint64_t{1} << 32;  // below that no driver has memory that several devices see
     if (word < kLeast) continue;
     const auto region = memory.find(word);
     if (!region && !mappings->has(word)) continue;

@@ -73,6 +73,17 @@ bool Trail::is_captured(cuda::Stream stream) {
   return cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0;
 }
 
+// To look for it takes longer than a launch: it may take a thirtieth of the time.
+uint32_t Trail::caller_within_budget() {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kAtFirst{500};
+  const auto now = steady_clock::now();
+  if (for_callers_ > kAtFirst + (now - begun_) / 30) return Row::kNone;
+  const uint32_t caller = rows_.caller(caller_of_launch(), current_label());
+  for_callers_ += steady_clock::now() - now;
+  return caller;
+}
+
 // The row of a launch that is about to be given to the device.
 void Trail::begin(Begun launch, Ticket& ticket) {
   pending_.before_work(launch.stream);
@@ -84,7 +95,7 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   LaunchVariant& variant = launch.known.variant_of(launch.words, next);
   if (launch.known.is_new()) {
     variant.parameters = rows_.parameters(launch.words.bytes);
-    variant.caller = rows_.caller(caller_of_launch(), current_label());
+    variant.caller = caller_within_budget();
   }
   const WrittenParts* const parts = variant.parts_for(next);
   if (parts != nullptr && !variant.parts_entry) variant.parts_entry = rows_.parts(text_of(*parts));
@@ -105,12 +116,12 @@ void Trail::begin(Begun launch, Ticket& ticket) {
     return;
   }
   pending_.start();
-  if (!begin_learning(launch.words, ticket)) return;
+  if (!begin_learning(launch.words, variant.bytes_to_compare(), ticket)) return;
   if (ticket.learns != nullptr) variant.learn(ticket.learns);
 }
 
 // Memory from each address to the next one, or to the end of the allocation; and what is before the first.
-std::vector<std::pair<uint32_t, DeviceRange>> Trail::pieces_of(const LaunchWords& words) const {
+std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t most) const {
   std::map<uint64_t, uint32_t> begins;  // offsets of pointers, by where their pieces begin
   std::map<uint64_t, uint64_t> ends;    // of allocations
   for (const PointerWord& pointer : words.pointers) {
@@ -120,23 +131,24 @@ std::vector<std::pair<uint32_t, DeviceRange>> Trail::pieces_of(const LaunchWords
     begins.try_emplace(region.address, WrittenPart::kNoPointer);
     ends[region.address] = memory_.end_of(pointer.address);
   }
-  std::vector<std::pair<uint32_t, DeviceRange>> pieces;
+  std::vector<Piece> pieces;
   for (auto piece = begins.begin(); piece != begins.end(); ++piece) {
     const auto& [begin, offset] = *piece;
     uint64_t end = std::prev(ends.upper_bound(begin))->second;
     if (const auto next = std::next(piece); next != begins.end()) end = std::min(end, next->first);
-    pieces.push_back({offset, {begin, end - begin}});
+    pieces.push_back({offset, {begin, std::min(most, end - begin)}, end - begin > most});
   }
   return pieces;
 }
 
 // Copies what the launch reaches. False if there is no room.
-bool Trail::begin_learning(const LaunchWords& words, Ticket& ticket) {
+bool Trail::begin_learning(const LaunchWords& words, uint64_t most, Ticket& ticket) {
   auto learns = std::make_shared<LearntLaunch>();
   learns->row = *ticket.row;
   uint64_t bytes = 0;
-  for (const auto& [offset, range] : pieces_of(words)) {
-    learns->pointers.push_back(offset);
+  for (const auto& [pointer, range, is_cut] : pieces_of(words, most)) {
+    learns->pointers.push_back(pointer);
+    learns->cut.push_back(is_cut ? range.bytes : 0);
     ticket.pieces.push_back({range.address, bytes, range.bytes});
     bytes += aligned(range.bytes);
   }

@@ -92,8 +92,14 @@ class Trail {
   uint16_t stream_number(cuda::Stream stream);
   bool is_captured(cuda::Stream stream);
   void begin(Begun launch, Ticket& ticket);
-  bool begin_learning(const LaunchWords& words, Ticket& ticket);
-  std::vector<std::pair<uint32_t, DeviceRange>> pieces_of(const LaunchWords& words) const;
+  bool begin_learning(const LaunchWords& words, uint64_t most, Ticket& ticket);
+  struct Piece {
+    uint32_t pointer;
+    DeviceRange range;
+    bool is_cut;  // memory goes on
+  };
+  std::vector<Piece> pieces_of(const LaunchWords& words, uint64_t most) const;
+  uint32_t caller_within_budget();
   std::vector<std::pair<uint32_t, DeviceRange>> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
   void note_first_use(const MemoryMap::Region& region, cuda::Stream stream);
   void note_host_memory(const PointerWord& pointer, cuda::Stream stream);
@@ -116,7 +122,8 @@ class Trail {
   std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;
   std::map<uint64_t, uint32_t> values_;                                    // entries of parameters
   std::map<std::pair<int, uint64_t>, uint32_t> callers_;                   // of copies, by kind and size
-  std::chrono::steady_clock::time_point delivered_{};
+  std::chrono::steady_clock::time_point delivered_{}, begun_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration for_callers_{};  // spent
 };
 
 template <class Copy>

@@ -8,7 +8,6 @@
 #include "recorder/preload/driver/change_finder.h"
 #include "recorder/preload/driver/own_memory.h"
 #include "recorder/preload/driver/saver.h"
-#include "recorder/preload/session/labels.h"
 #include "recorder/preload/trail/trail.h"
 
 namespace msda::record {
@@ -84,9 +83,9 @@ void Trail::begin_work(Work& work) {
   if (work.value) row.parameters = entry_of_value(*work.value);
   uint64_t bytes = 0;
   for (const DeviceRange& range : ranges) bytes += range.bytes;
-  auto& caller = callers_.try_emplace({work.kind, bytes}, Row::kNone).first->second;
-  if (caller == Row::kNone) caller = rows_.caller(caller_of_launch(), current_label());
-  row.caller = caller;
+  const auto [caller, is_new] = callers_.try_emplace({work.kind, bytes}, Row::kNone);
+  if (is_new) caller->second = caller_within_budget();
+  row.caller = caller->second;
   work.row = rows_.append(row, ranges.empty() ? 0 : ranges.front().address);
   rows_.awaits(*work.row);  // that it is given to the device
   pending_.before_write(work.written.ranges(), work.stream);

@@ -23,11 +23,9 @@ bool wait_for(LearntLaunch& launch) {
   return true;
 }
 
-// The first two launches, and a few later ones: the first may have found in memory what they wrote.
+// The first launch, and a few later ones, ever more seldom: it may have found in memory what it wrote.
 bool is_to_be_learnt_from(int64_t launches) {
-  constexpr int64_t kFirst = 2, kSeldom = 16;
-  if (launches < kFirst) return true;
-  if (launches < kSeldom) return false;
+  if (launches == 1) return false;
   return (launches & (launches - 1)) == 0 && std::countr_zero(static_cast<uint64_t>(launches)) % 2 == 0;
 }
 
@@ -68,7 +66,20 @@ WrittenParts LearntLaunch::parts() const {
   return parts;
 }
 
+bool LearntLaunch::is_cut() const {
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    if (cut[i] > 0 && found[i].units > 0 && found[i].end == cut[i]) return true;
+  }
+  return false;
+}
+
+// From a launch that wrote more than was compared nothing is learnt but that.
 void LaunchVariant::add(const LearntLaunch& launch) {
+  if (launch.is_cut()) {
+    constexpr uint64_t kMost = uint64_t{1} << 40;
+    bytes_to_compare_ = std::min(8 * bytes_to_compare_, kMost);
+    return;
+  }
   ++learnt_;
   is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses != 0; });
   for (const WrittenPart& part : launch.parts()) {
@@ -98,7 +109,7 @@ void LaunchVariant::settle(uint64_t row) {
 const WrittenParts* LaunchVariant::parts_for(uint64_t row) {
   settle(row);
   const int64_t before = launches_++;
-  constexpr int64_t kEnough = 2, kEnoughOfNothing = 8;
+  constexpr int64_t kEnough = 1, kEnoughOfNothing = 8;
   is_known_ |= learnt_ >= (parts_.empty() ? kEnoughOfNothing : kEnough);
   if (!is_known_ || is_odd_ || is_to_be_learnt_from(before)) return nullptr;
   return &parts_;

@@ -30,6 +30,7 @@ std::string text_of(const WrittenParts& parts);
 struct LearntLaunch {
   uint64_t row = 0;
   std::vector<uint32_t> pointers;   // of each piece that was compared
+  std::vector<uint64_t> cut;        // the size of each that memory goes on after; otherwise 0
   FoundChanges changes;             // until they are found
   std::vector<FoundInPiece> found;  // in each piece, once it is
   bool has_failed = false;
@@ -37,6 +38,7 @@ struct LearntLaunch {
   bool is_found();
   // After that.
   WrittenParts parts() const;
+  bool is_cut() const;  // it wrote up to where the comparison ended
 };
 
 // Launches of a function that write the same parts, as far as is known: those of one grid, with equal parameters, but
@@ -47,6 +49,8 @@ class LaunchVariant {
   // however fast their devices are: what a launch taught counts from so many rows later on.
   const WrittenParts* parts_for(uint64_t row);
   void learn(std::shared_ptr<LearntLaunch> launch) { learning_.push_back(std::move(launch)); }
+  // So much memory from each address on is to be compared.
+  uint64_t bytes_to_compare() const { return bytes_to_compare_; }
   // Nothing can be learnt.
   void forget() { is_known_ = is_odd_ = true; }
 
@@ -61,6 +65,7 @@ class LaunchVariant {
 
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
+  uint64_t bytes_to_compare_ = 4 << 20;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it changes what no address leads to, or writes addresses
 };
