@@ -1,7 +1,7 @@
 // msda-replay diff: what differs between two captures or invocations, the first divergence first.
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -15,6 +15,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
 #include "replay/diff/differences.h"
+#include "replay/diff/print.h"
 #include "replay/diff/slices.h"
 
 namespace msda::replay {
@@ -24,9 +25,6 @@ struct DiffOptions : Options {
   std::string a, b;
   bool slices = false;
 };
-
-// What the text shows of each section.
-constexpr size_t kMostShown = 12;
 
 // "FILE" or "FILE:INVOCATION".
 struct Named {
@@ -102,85 +100,6 @@ bool slices_differ(const Json& slices) {
   return false;
 }
 
-std::string shown(const std::string& text) { return text.empty() ? "(not there)" : text; }
-
-std::string where(const Difference& one) {
-  if (!one.invocations) return one.section;
-  const auto [a, b] = *one.invocations;
-  const std::string ids = a == b ? fmt::format("invocation {}", a) : fmt::format("invocations {} and {}", a, b);
-  return fmt::format("{}, {}", ids, one.section);
-}
-
-void add_difference(Lines& lines, const Difference& one) {
-  if (!one.elements) {
-    lines.add("    {}: {} | {}", one.name, shown(one.a), shown(one.b));
-    return;
-  }
-  const auto& elements = *one.elements;
-  std::string how = fmt::format("{} of {} elements have other bits, the first at [{}]", elements.different,
-                                elements.total, fmt::join(elements.first, ","));
-  if (elements.max_abs) how += fmt::format("; at most {:.9g} apart", *elements.max_abs);
-  if (elements.max_ulp && *elements.max_ulp < 100'000) how += fmt::format(", {} ULP", *elements.max_ulp);
-  lines.add("    {}: {}", one.name, how);
-}
-
-void add_slices(Lines& lines, const Json& slices) {
-  lines.add("  slices");
-  if (slices["equal_batches"].empty()) lines.add("    no batch of B has the inputs of one of A");
-  for (const Json& pair : slices["equal_batches"]) {
-    std::string how;
-    for (const Json& gradient : pair["gradients"]) {
-      how += fmt::format(
-          "{}{}: {}", how.empty() ? "" : "; ", gradient["tensor"].get<std::string>(),
-          gradient["different"] == 0
-              ? "the same bits"
-              : fmt::format("{} of {} elements differ", gradient["different"].dump(), gradient["total"].dump()));
-    }
-    lines.add("    batch {} of A is batch {} of B; recorded {}", pair["a"].dump(), pair["b"].dump(),
-              how.empty() ? "no gradients" : how);
-  }
-  for (const auto& [key, name] : {std::pair{"replayed_a", "A"}, {"replayed_b", "B"}}) {
-    for (const Json& replay : slices[key]) {
-      lines.add("    {} replayed, mode {}: {} of {} batches have other bits alone", name,
-                replay["mode"].get<std::string>(), replay["different"].size(), replay["batches"].dump());
-    }
-  }
-}
-
-Lines differences_text(const Differences& differences, const Json& json, bool quiet) {
-  Lines lines;
-  if (differences.found.empty() && json["equal"].get<bool>()) {
-    lines.add("Equal: {} invocations, {} tensors, {} facts", differences.invocations, differences.tensors,
-              differences.facts);
-  } else if (!differences.found.empty()) {
-    const Difference& first = differences.found.front();
-    const std::string numbers =
-        differences.same_numbers() ? fmt::format(", with the same numbers in {} tensors", differences.tensors) : "";
-    lines.add("Different{}; the first divergence is in {}: {}", numbers, where(first), first.name);
-  } else {
-    lines.add("Different");
-  }
-  if (quiet) return lines;
-  std::string section;
-  size_t shown_here = 0;
-  for (const Difference& one : differences.found) {
-    if (where(one) != section) {
-      section = where(one);
-      shown_here = 0;
-      lines.add("  {}", section);
-    }
-    if (++shown_here <= kMostShown) add_difference(lines, one);
-    if (shown_here == kMostShown + 1) lines.add("    ... and more; --json has all");
-  }
-  for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
-    if (!ids->empty()) lines.add("  only in {}: {} invocations, from {} on", name, ids->size(), ids->front());
-  }
-  if (!differences.notes.empty()) lines.add("  what decides no number");
-  for (const Difference& one : differences.notes) add_difference(lines, one);
-  if (json.contains("slices")) add_slices(lines, json["slices"]);
-  return lines;
-}
-
 int run_diff(const DiffOptions& options) {
   const Named name_a = named_by(options.a), name_b = named_by(options.b);
   const Progress progress(!options.quiet);
@@ -188,22 +107,8 @@ int run_diff(const DiffOptions& options) {
   const capture::IsolatedReader reader_a(name_a.file), reader_b(name_b.file);
   const Operand a{reader_a, ids_of(name_a, reader_a)}, b{reader_b, ids_of(name_b, reader_b)};
   const Differences differences = find_differences(a, b);
-  bool equal = differences.found.empty() && differences.only_a.empty() && differences.only_b.empty();
-  Json json = {
-      {"a", options.a},
-      {"b", options.b},
-      {"equal", equal},
-      {"first", Json()},
-      {"differences", Json::array()},
-      {"same_numbers", differences.same_numbers()},
-      {"notes", Json::array()},
-      {"compared",
-       {{"invocations", differences.invocations}, {"tensors", differences.tensors}, {"facts", differences.facts}}},
-      {"only_a", differences.only_a},
-      {"only_b", differences.only_b}};
-  for (const auto& one : differences.found) json["differences"].push_back(to_json(one));
-  for (const auto& one : differences.notes) json["notes"].push_back(to_json(one));
-  if (!differences.found.empty()) json["first"] = json["differences"].front();
+  bool equal = differences.are_none();
+  Json json = differences_json(options.a, options.b, differences);
   if (options.slices) {
     json["slices"] = compare_slices(options, a, b);
     // Calls of other sizes differ in everything: what is asked is whether their common batches do.

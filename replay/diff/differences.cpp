@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "analysis/compare.h"
-#include "analysis/finding.h"
 #include "recorder/capture/digest.h"
 #include "replay/calls/loaded_call.h"
 
@@ -242,21 +241,8 @@ bool Differences::same_numbers() const {
   return only_a.empty() && only_b.empty() && std::ranges::none_of(found, is_of_numbers);
 }
 
-Differences find_differences(const Operand& a, const Operand& b) { return Comparer(a, b).run(); }
+bool Differences::are_none() const { return found.empty() && only_a.empty() && only_b.empty(); }
 
-nlohmann::ordered_json to_json(const Difference& difference) {
-  nlohmann::ordered_json json;
-  if (difference.invocations) json["invocations"] = {difference.invocations->first, difference.invocations->second};
-  json["section"] = difference.section;
-  json["name"] = difference.name;
-  json["a"] = difference.a;
-  json["b"] = difference.b;
-  if (!difference.elements) return json;
-  const auto& [different, total, first, max_abs, max_ulp] = *difference.elements;
-  json["elements"] = {{"different", different}, {"total", total}, {"first", first}};
-  if (max_abs) json["elements"]["max_abs"] = analysis::number(*max_abs);
-  if (max_ulp) json["elements"]["max_ulp"] = *max_ulp;
-  return json;
-}
+Differences find_differences(const Operand& a, const Operand& b) { return Comparer(a, b).run(); }
 
 }  // namespace msda::replay

@@ -1,8 +1,6 @@
 // What differs between two captures, or two invocations, in the order of execution.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +33,7 @@ struct Differences {
   int64_t invocations = 0, tensors = 0, facts = 0;  // pairs compared
   std::vector<int64_t> only_a, only_b;              // invocations without a partner
   bool same_numbers() const;                        // whatever else differs
+  bool are_none() const;
 };
 
 // A capture and its invocations to compare: those of the flag, or all.
@@ -46,7 +45,5 @@ struct Operand {
 // The runs, then the n-th invocation of one with the n-th of the other. Tensors are read only where their digests
 // differ or are missing. Times, processes, threads and counts of duplicates are not compared.
 Differences find_differences(const Operand& a, const Operand& b);
-
-nlohmann::ordered_json to_json(const Difference& difference);
 
 }  // namespace msda::replay

@@ -1,0 +1,18 @@
+// What differs between two captures, as text and as JSON.
+#pragma once
+
+#include <string>
+
+#include "replay/base/json.h"
+#include "replay/base/lines.h"
+#include "replay/diff/differences.h"
+
+namespace msda::replay {
+
+// docs/diff.schema.json, without slices.
+Json differences_json(const std::string& a, const std::string& b, const Differences& differences);
+
+// `json` is what --json prints, with slices if they were compared. If `quiet` the first line only.
+Lines differences_text(const Differences& differences, const Json& json, bool quiet);
+
+}  // namespace msda::replay
