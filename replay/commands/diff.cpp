@@ -15,8 +15,10 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
 #include "replay/diff/differences.h"
+#include "replay/diff/facts.h"
 #include "replay/diff/print.h"
 #include "replay/diff/slices.h"
+#include "replay/diff/surveys.h"
 
 namespace msda::replay {
 namespace {
@@ -100,11 +102,39 @@ bool slices_differ(const Json& slices) {
   return false;
 }
 
+bool has_survey(const capture::IsolatedReader& reader) { return !reader.survey().empty(); }
+
+// Whether surveys are to be compared: of whole captures. A survey's kept launches can be compared by their numbers.
+bool are_surveys(const DiffOptions& options, const Named& name_a, const Named& name_b, const capture::IsolatedReader& a,
+                 const capture::IsolatedReader& b) {
+  if (options.slices || name_a.invocation || name_b.invocation) return false;
+  const bool has_a = has_survey(a), has_b = has_survey(b);
+  if (has_a == has_b) return has_a;
+  const std::string& survey = has_a ? a.path() : b.path();
+  const std::string& other = has_a ? b.path() : a.path();
+  throw BadInput(
+      fmt::format("{}: is a survey, and {} is none: compare it with another survey, or name one invocation "
+                  "of each, as {}:0",
+                  survey, other, survey));
+}
+
+int diff_surveys(const DiffOptions& options, const capture::IsolatedReader& a, const capture::IsolatedReader& b) {
+  SurveyDifferences differences = find_survey_differences(survey_of(a.path()), survey_of(b.path()));
+  differences.runs = differing_runs(a.run(), b.run(), differences.facts);
+  if (options.json != "-") print(survey_differences_text(differences, options.quiet));
+  if (!options.json.empty()) write_json(options.json, survey_differences_json(options.a, options.b, differences));
+  return differences.found.empty() ? 0 : kDrift;
+}
+
 int run_diff(const DiffOptions& options) {
   const Named name_a = named_by(options.a), name_b = named_by(options.b);
   const Progress progress(!options.quiet);
   progress.show("diff: reading");
   const capture::IsolatedReader reader_a(name_a.file), reader_b(name_b.file);
+  if (are_surveys(options, name_a, name_b, reader_a, reader_b)) {
+    progress.show("");
+    return diff_surveys(options, reader_a, reader_b);
+  }
   const Operand a{reader_a, ids_of(name_a, reader_a)}, b{reader_b, ids_of(name_b, reader_b)};
   const Differences differences = find_differences(a, b);
   bool equal = differences.are_none();

@@ -24,16 +24,16 @@ struct Difference {
     std::optional<double> max_abs;  // of floating-point ones that are finite on both sides
     std::optional<uint64_t> max_ulp;
   };
-  std::optional<Elements> elements;
+  std::optional<Elements> elements = {};
+  bool may_decide = false;  // of a note: other programs' numbers, or later ones, may depend on it
 };
 
 struct Differences {
-  std::vector<Difference> found;                    // the first divergence first
-  std::vector<Difference> notes;                    // what decides no number: the machine's name, the test's
+  std::vector<Difference> found;                    // numbers; the first divergence first
+  std::vector<Difference> notes;                    // what else differs, in the order of execution
   int64_t invocations = 0, tensors = 0, facts = 0;  // pairs compared
   std::vector<int64_t> only_a, only_b;              // invocations without a partner
-  bool same_numbers() const;                        // whatever else differs
-  bool are_none() const;
+  bool are_none() const;                            // all numbers are the same, whatever else differs
 };
 
 // A capture and its invocations to compare: those of the flag, or all.
@@ -42,8 +42,9 @@ struct Operand {
   std::vector<int64_t> ids;
 };
 
-// The runs, then the n-th invocation of one with the n-th of the other. Tensors are read only where their digests
-// differ or are missing. Times, processes, threads and counts of duplicates are not compared.
+// The runs, then pairs of invocations (replay/diff/pairs.h). Tensors are read only where their digests differ or are
+// missing, or where only the recorder's own digest was recorded on the other side. Times, processes, threads and counts
+// of duplicates are not compared.
 Differences find_differences(const Operand& a, const Operand& b);
 
 }  // namespace msda::replay

@@ -4,9 +4,15 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <map>
+#include <span>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "analysis/finding.h"
+#include "replay/survey/verdict.h"
 
 namespace msda::replay {
 namespace {
@@ -59,8 +65,92 @@ void add_slices(Lines& lines, const Json& slices) {
   }
 }
 
+// Notes of many invocations that say the same, as one.
+struct Grouped {
+  const Difference* first;
+  int64_t pairs = 1;
+};
+
+std::vector<Grouped> grouped(const std::vector<const Difference*>& notes) {
+  std::vector<Grouped> groups;
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, size_t> places;
+  for (const Difference* one : notes) {
+    const auto [at, is_new] = places.emplace(std::tuple(one->section, one->name, one->a, one->b), groups.size());
+    if (is_new) {
+      groups.push_back({one});
+    } else {
+      ++groups[at->second].pairs;
+    }
+  }
+  return groups;
+}
+
+void add_notes(Lines& lines, const std::string& title, const std::vector<const Difference*>& notes) {
+  if (notes.empty()) return;
+  lines.add("  {}", title);
+  const auto groups = grouped(notes);
+  for (const auto& [first, pairs] : std::span(groups).first(std::min(groups.size(), kMostShown))) {
+    Difference one = *first;
+    one.name = fmt::format("{}, {}", where(one), one.name);
+    if (pairs > 1) one.name += fmt::format(", and so in {} more", pairs - 1);
+    add_difference(lines, one);
+  }
+  if (groups.size() > kMostShown) lines.add("    ... and more; --json has all");
+}
+
+// Notes of what may decide numbers, before and after the first divergence; and of what decides none.
+void add_all_notes(Lines& lines, const Differences& differences) {
+  std::vector<const Difference*> before, after, others;
+  const Difference* first = differences.found.empty() ? nullptr : &differences.found.front();
+  for (const Difference& one : differences.notes) {
+    const bool is_later = first != nullptr && one.invocations > first->invocations;
+    (!one.may_decide ? others : is_later ? after : before).push_back(&one);
+  }
+  add_notes(lines, differences.are_none() ? "differs, with the same numbers" : "differs before, and may be why",
+            before);
+  add_notes(lines, "differs later", after);
+  add_notes(lines, "differs, and decides no number", others);
+}
+
+void add_found(Lines& lines, const Differences& differences) {
+  std::string section;
+  size_t shown_here = 0;
+  for (const Difference& one : differences.found) {
+    if (where(one) != section) {
+      section = where(one);
+      shown_here = 0;
+      lines.add("  {}", section);
+    }
+    if (++shown_here <= kMostShown) add_difference(lines, one);
+    if (shown_here == kMostShown + 1) lines.add("    ... and more; --json has all");
+  }
+  for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
+    if (!ids->empty())
+      lines.add("  only in {}: {}, from {} on", name, counted(std::ssize(*ids), "invocation"), ids->front());
+  }
+}
+
+std::string first_line_of_slices(const Json& json) {
+  if (!json["equal"].get<bool>()) return "Different: a batch has other bits alone, or among others";
+  return fmt::format("Equal: of {} batches that are in both, the bits are the same",
+                     json["slices"]["equal_batches"].size());
+}
+
+std::string first_line(const Differences& differences) {
+  if (differences.are_none()) {
+    return fmt::format("Equal: {}, {}, {}", counted(differences.invocations, "invocation"),
+                       counted(differences.tensors, "tensor"), counted(differences.facts, "fact"));
+  }
+  if (!differences.found.empty()) {
+    const Difference& first = differences.found.front();
+    return fmt::format("Different; the first divergence is in {}: {}", where(first), first.name);
+  }
+  const auto unpaired = static_cast<int64_t>(differences.only_a.size() + differences.only_b.size());
+  return fmt::format("Different: {} without a partner, the others are equal", counted(unpaired, "invocation"));
+}
+
 Json difference_json(const Difference& difference) {
-  nlohmann::ordered_json json;
+  Json json;
   if (difference.invocations) json["invocations"] = {difference.invocations->first, difference.invocations->second};
   json["section"] = difference.section;
   json["name"] = difference.name;
@@ -78,53 +168,43 @@ Json difference_json(const Difference& difference) {
 
 Lines differences_text(const Differences& differences, const Json& json, bool quiet) {
   Lines lines;
-  if (differences.found.empty() && json["equal"].get<bool>()) {
-    lines.add("Equal: {} invocations, {} tensors, {} facts", differences.invocations, differences.tensors,
-              differences.facts);
-  } else if (!differences.found.empty()) {
-    const Difference& first = differences.found.front();
-    const std::string numbers =
-        differences.same_numbers() ? fmt::format(", with the same numbers in {} tensors", differences.tensors) : "";
-    lines.add("Different{}; the first divergence is in {}: {}", numbers, where(first), first.name);
-  } else {
-    lines.add("Different");
-  }
+  lines.add("{}", json.contains("slices") ? first_line_of_slices(json) : first_line(differences));
   if (quiet) return lines;
-  std::string section;
-  size_t shown_here = 0;
-  for (const Difference& one : differences.found) {
-    if (where(one) != section) {
-      section = where(one);
-      shown_here = 0;
-      lines.add("  {}", section);
-    }
-    if (++shown_here <= kMostShown) add_difference(lines, one);
-    if (shown_here == kMostShown + 1) lines.add("    ... and more; --json has all");
-  }
-  for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
-    if (!ids->empty()) lines.add("  only in {}: {} invocations, from {} on", name, ids->size(), ids->front());
-  }
-  if (!differences.notes.empty()) lines.add("  what decides no number");
-  for (const Difference& one : differences.notes) add_difference(lines, one);
   if (json.contains("slices")) add_slices(lines, json["slices"]);
+  add_found(lines, differences);
+  add_all_notes(lines, differences);
   return lines;
+}
+
+Json note_json(const Difference& note) {
+  Json json = difference_json(note);
+  json["may_decide"] = note.may_decide;
+  return json;
+}
+
+void add_run_notes(Lines& lines, const std::vector<Difference>& notes) {
+  std::vector<const Difference*> may_decide, others;
+  for (const Difference& one : notes) (one.may_decide ? may_decide : others).push_back(&one);
+  add_notes(lines, "the runs differ in what may decide numbers", may_decide);
+  add_notes(lines, "differs, and decides no number", others);
 }
 
 Json differences_json(const std::string& a, const std::string& b, const Differences& differences) {
   Json json = {
+      {"kind", "captures"},
       {"a", a},
       {"b", b},
       {"equal", differences.are_none()},
       {"first", Json()},
       {"differences", Json::array()},
-      {"same_numbers", differences.same_numbers()},
+      {"same_numbers", differences.are_none()},
       {"notes", Json::array()},
       {"compared",
        {{"invocations", differences.invocations}, {"tensors", differences.tensors}, {"facts", differences.facts}}},
       {"only_a", differences.only_a},
       {"only_b", differences.only_b}};
   for (const auto& one : differences.found) json["differences"].push_back(difference_json(one));
-  for (const auto& one : differences.notes) json["notes"].push_back(difference_json(one));
+  for (const auto& one : differences.notes) json["notes"].push_back(note_json(one));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
   return json;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "replay/base/json.h"
 #include "replay/base/lines.h"
@@ -14,5 +15,9 @@ Json differences_json(const std::string& a, const std::string& b, const Differen
 
 // `json` is what --json prints, with slices if they were compared. If `quiet` the first line only.
 Lines differences_text(const Differences& differences, const Json& json, bool quiet);
+
+// Of what differs between two runs.
+void add_run_notes(Lines& lines, const std::vector<Difference>& notes);
+Json note_json(const Difference& note);
 
 }  // namespace msda::replay

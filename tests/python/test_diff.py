@@ -71,13 +71,13 @@ def test_seeds_environment_and_libraries(diff, tmp_path, rng):
     write_capture(tmp_path / "a.h5", [call, call], run={**run, "seeds": seeds})
     other = [seeds[0], {**seeds[1], "value": 6}]
     write_capture(tmp_path / "b.h5", [call, call], run={**run, "seeds": other})
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
-    (only,) = told["differences"]  # the seed was set before the second call, and is told once
-    assert only == {"invocations": [1, 1], "section": "seeds", "name": "libc", "a": "5", "b": "6"}
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    (only,) = told["notes"]  # the seed was set before the second call, and is told once
+    assert only == {"invocations": [1, 1], "section": "seeds", "name": "libc", "a": "5", "b": "6", "may_decide": True}
     write_capture(tmp_path / "c.h5", [call, call], run={**run, "libraries": {"torch": "2.12"}, "environment": {}, "seeds": seeds})
-    told = diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=1)
-    assert [(one["section"], one["name"], one["a"], one["b"]) for one in told["differences"]] == [
-        ("libraries", "torch", "2.11", "2.12"), ("environment", "CUDA_LAUNCH_BLOCKING", "1", "")]
+    told = diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=0)
+    assert [(one["section"], one["name"], one["a"], one["b"], one["may_decide"]) for one in told["notes"]] == [
+        ("libraries", "torch", "2.11", "2.12", True), ("environment", "CUDA_LAUNCH_BLOCKING", "1", "", True)]
 
 
 def test_two_recordings_of_equal_runs_are_equal(diff, replay, tmp_path):
@@ -91,7 +91,7 @@ def test_two_recordings_of_equal_runs_are_equal(diff, replay, tmp_path):
     assert told["compared"]["invocations"] == 1 and told["same_numbers"]
     # A capture may have calls of several tests: labels say which, and no variable has the first one's.
     assert told["notes"] == [] and "PYTEST_CURRENT_TEST" not in read_capture(tmp_path / "a.h5").run.get("environment", {})
-    assert replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=0).out.startswith("Equal: 1 invocations")
+    assert replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=0).out.startswith("Equal: 1 invocation, ")
 
 
 def test_created_streams_have_no_number_of_their_own(diff, tmp_path, rng):
@@ -100,19 +100,98 @@ def test_created_streams_have_no_number_of_their_own(diff, tmp_path, rng):
         call.facts["stream"] = stream
         write_capture(tmp_path / f"{name}.h5", call, run={"gpu": "H200", "host": name})
     assert [one["name"] for one in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]] == ["host"]
-    assert diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=1)["first"]["name"] == "stream"
+    assert [(one["name"], one["may_decide"]) for one in diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=0)["notes"]] == [("host", False), ("stream", True)]
 
 
-def test_what_else_differs_leaves_the_numbers_the_same(diff, replay, tmp_path, rng):
-    call = call_of(make_problem(rng))
-    for name, version in (("a", "2.11"), ("b", "2.12")):
-        write_capture(tmp_path / f"{name}.h5", call, run={"libraries": {"torch": version}})
-    assert diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["same_numbers"]
-    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
-    assert text.startswith("Different, with the same numbers in 8 tensors; the first divergence is in libraries: torch")
-    call.outputs["grad_value"][0, 0] += 1
-    write_capture(tmp_path / "b.h5", call, overwrite=True)
+def test_other_facts_leave_captures_equal(diff, replay, tmp_path, rng):
+    """What may decide numbers and did not, and what cannot."""
+    ones = np.ones(3, np.float32)
+    call = Invocation({"x": ones}, {"y": ones.copy()}, "", kernel="k", atol=1e-3, rtol=1e-2)
+
+    def write(name, version, **changed):
+        run = {"libraries": {"libtorch.so": f"/opt/{version}/libtorch.so", "libcudart.so.12": f"/opt/{version}/libcudart.so.12.4.127"},
+               "environment": {"CUBLAS_WORKSPACE_CONFIG": f":4096:{version}", "TRITON_CACHE_DIR": version}, "gpu": "H200", "host": version}
+        call.facts.update(shared_bytes=16, **changed)
+        write_capture(tmp_path / f"{name}.h5", call, run=run, overwrite=True)
+    write("a", "2.11", pointers="@0", other="1")
+    write("b", "2.12", pointers="@8", other="2")
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert told["differences"] == [] and told["same_numbers"]
+    assert {one["name"] for one in told["notes"] if one["may_decide"]} == {"libtorch.so", "CUBLAS_WORKSPACE_CONFIG", "other"}
+    assert {one["name"] for one in told["notes"] if not one["may_decide"]} == {"libcudart.so.12", "TRITON_CACHE_DIR", "host", "pointers"}
+    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=0).out
+    assert text.startswith("Equal: 1 invocation, 2 tensors") and "\n  differs, with the same numbers\n    libraries, libtorch.so: /opt/2.11/" in text
+    call.outputs["y"][0] += 1
+    write("b", "2.12", other="2")
     assert not diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["same_numbers"]
+    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
+    assert text.startswith("Different; the first divergence is in invocation 0, outputs: y\n")
+    assert "\n  differs before, and may be why\n    libraries, libtorch.so: " in text and "\n  differs, and decides no number\n    machine, host: 2.11" in text
+
+
+@pytest.mark.parametrize("a, b, may_decide", [
+    ("/tmp/pytest-1/train.py --seed 3", "/tmp/pytest-2/train.py --seed 3", False),
+    ("x --out=/tmp/tmpab12/o.json", "x --out=/var/tmp/q/o.json", False),
+    ("x /tmp/tmpab12", "x /tmp/tmp_9z", False),
+    ("/tmp/1/train.py", "/tmp/1/other.py", True),
+    ("/data/1/train.py", "/data/2/train.py", True),
+    ("x a/tmp/1/b", "x a/tmp/2/b", True),
+    ("train.py --seed 3", "train.py --seed 4", True)])
+def test_paths_of_temporary_files_decide_nothing(diff, tmp_path, rng, a, b, may_decide):
+    call = call_of(make_problem(rng))
+    for name, words in (("a", a), ("b", b)):
+        write_capture(tmp_path / f"{name}.h5", call, run={"argv": words.split()})
+    (note,) = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]
+    assert (note["section"], note["may_decide"]) == ("arguments", may_decide)
+
+
+def test_what_was_in_a_buffer_before_is_a_note(diff, tmp_path, rng):
+    call = call_of(make_problem(rng))
+    for name, left_over in (("a", 0), ("b", 7)):
+        call.outputs_before = {"grad_value": np.full_like(call.outputs["grad_value"], left_over)}
+        write_capture(tmp_path / f"{name}.h5", call)
+    (note,) = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]
+    assert (note["section"], note["name"], note["may_decide"]) == ("outputs_before", "grad_value", True)
+    assert note["elements"]["different"] == note["elements"]["total"] == call.outputs["grad_value"].size
+
+
+def test_calls_of_several_threads_have_no_order(diff, tmp_path, rng):
+    """Each call finds its partner by its numbers; one that differs, by its inputs."""
+    calls = [call_of(make_problem(rng, queries=4 + i % 2)) for i in range(6)]
+
+    def write(name, order, threads):
+        for i, thread in enumerate(threads):
+            calls[i].facts["thread"] = thread
+        write_capture(tmp_path / f"{name}.h5", [calls[i] for i in order], overwrite=True)
+    write("a", range(6), [1, 2, 1, 2, 1, 2])
+    write("b", [1, 0, 2, 3, 5, 4], [8, 9, 8, 9, 8, 9])
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert told["compared"]["invocations"] == 6
+    assert [(one["section"], one["a"], one["b"], one["may_decide"]) for one in told["notes"]] == [("order", "0 1 2 3 4 5", "1 0 2 3 5 4", False)]
+    write("b", [2, 1, 0, 3, 4, 5], [8, 9, 8, 9, 8, 9])  # the first thread's first two calls are exchanged
+    assert [(one["section"], one["may_decide"]) for one in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]] == [("order", True)]
+    calls[4].outputs["grad_value"][0, 0] += 1
+    write("b", [1, 0, 4, 2, 3, 5], [8, 9, 8, 9, 8, 9])
+    (one,) = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["differences"]
+    assert (one["invocations"], one["name"]) == ([4, 2], "grad_value")
+    write("b", [1, 0, 2, 3, 5], [8, 9, 8, 9, 8, 9])
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    assert (told["only_a"], told["only_b"], told["differences"]) == ([4], [], [])
+    # Of one thread the order counts.
+    write("a", range(6), [1] * 6)
+    write("b", [1, 0, 2, 3, 4, 5], [8] * 6)
+    assert diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["first"]["invocations"] == [0, 0]
+
+
+def test_results_of_calls_that_are_recorded_once(diff, tmp_path, rng):
+    """Repetitions of a call with the same inputs gave one result in one run, two in the other."""
+    call = call_of(make_problem(rng))
+    for name, facts in (("a", {}), ("b", {"duplicates": 5, "distinct_outputs": 1}), ("c", {"duplicates": 5, "distinct_outputs": 2})):
+        call.facts.update(facts)
+        write_capture(tmp_path / f"{name}.h5", call)
+    assert diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"] == []
+    assert diff(tmp_path / "b.h5", tmp_path / "c.h5", expect=1)["differences"] == [
+        {"invocations": [0, 0], "section": "outputs", "name": "distinct_outputs", "a": "1", "b": "2"}]
 
 
 def test_conventions_sizes_and_missing_calls(diff, tmp_path, rng):
@@ -122,9 +201,10 @@ def test_conventions_sizes_and_missing_calls(diff, tmp_path, rng):
     told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
     assert told["only_a"] == [1] and told["only_b"] == []
     by_name = {(one["section"], one["name"]): one for one in told["differences"]}
+    by_name.update({(one["section"], one["name"]): one for one in told["notes"]})
     assert by_name["conventions", "dialect"]["b"] == "msda_triton" and by_name["conventions", "align_corners"]["a"] == "false"
     assert "20" in by_name["inputs", "grad_output"]["a"] and "elements" not in by_name["inputs", "grad_output"]
-    assert told["first"]["section"] == "conventions"
+    assert told["first"]["section"] == "inputs"
 
 
 def test_bad_operands(replay, tmp_path, rng):

@@ -1,0 +1,118 @@
+#include "replay/diff/facts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace msda::replay {
+namespace {
+
+// Facts of a section that say where, when and for whom, and decide no number.
+bool decides_nothing(std::string_view section, std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> kNotes[] = {
+      {"machine", "host"},
+      {"machine", "process"},
+      {"environment", "PYTEST_CURRENT_TEST"},
+      {"environment", "PYTEST_XDIST_WORKER"},
+      {"environment", "TRITON_CACHE_DIR"},
+      {"environment", "TRITON_PRINT_AUTOTUNING"},
+      {"conventions", "tolerance"},       // the test's
+      {"launch", "fitting_conventions"},  // what msda-replay may take the call for
+      {"launch", "pointers"},             // where parameters point to, in the file's own names
+      {"launch", "unknown_extents"},      // how far allocations go on
+      {"launch", "unwritten"},            // a survey's finding
+      {"launch", "unwritten_left_out"},
+      {"launch", "minimized_from"},
+  };
+  return std::ranges::find(kNotes, std::pair(section, name)) != std::end(kNotes);
+}
+
+bool ends_a_path(char c) { return c == ' ' || c == ':' || c == '=' || c == ',' || c == '"' || c == '\''; }
+
+// "/tmp/pytest-3/run.json" as "run.json", "/tmp/tmp4x1z_q" as "": such folders, and such names, are others in each run.
+std::string without_temporary_folders(std::string_view text) {
+  constexpr std::string_view kFolders[] = {"/tmp/", "/var/tmp/", "/dev/shm/"};
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    const bool begins = at == 0 || ends_a_path(text[at - 1]);
+    if (!begins || std::ranges::none_of(kFolders, [&](auto folder) { return rest.starts_with(folder); })) {
+      result += text[at++];
+      continue;
+    }
+    const size_t length = std::ranges::find_if(rest, ends_a_path) - rest.begin();
+    std::string_view name = rest.substr(0, length);
+    name.remove_prefix(name.rfind('/') + 1);
+    if (!name.starts_with("tmp")) result += name;
+    at += length;
+  }
+  return result;
+}
+
+// A library whose file's name has its version: libcudart.so.12.4.127.
+std::string_view versioned_name(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const size_t version = name.find(".so.");
+  const bool has_version = version != name.npos && name.find('.', version + 4) != name.npos;
+  return has_version ? name : path;
+}
+
+bool may_decide(const std::string& section, const std::string& name, const std::string& a, const std::string& b) {
+  if (decides_nothing(section, name)) return false;
+  if (section == "libraries" && versioned_name(a) == versioned_name(b)) return false;
+  return without_temporary_folders(a) != without_temporary_folders(b);
+}
+
+std::set<std::string> names_of(const Facts& a, const Facts& b) {
+  std::set<std::string> names;
+  for (const Facts* facts : {&a, &b}) {
+    for (const auto& [name, text] : *facts) names.insert(name);
+  }
+  return names;
+}
+
+Facts without_process(Facts facts) {
+  facts.erase("process");
+  return facts;
+}
+
+Facts arguments_of(const capture::Run& run) { return {{"argv", fmt::format("{}", fmt::join(run.argv, " "))}}; }
+
+}  // namespace
+
+int64_t count_names(const Facts& a, const Facts& b) { return static_cast<int64_t>(names_of(a, b).size()); }
+
+std::vector<Difference> differing_facts(const std::string& section, const Facts& a, const Facts& b) {
+  const auto text = [](const Facts& facts, const std::string& name) {
+    const auto found = facts.find(name);
+    return found == facts.end() ? std::string() : found->second;
+  };
+  std::vector<Difference> all;
+  for (const std::string& name : names_of(a, b)) {
+    const std::string of_a = text(a, name), of_b = text(b, name);
+    if (of_a == of_b) continue;
+    Difference& one = all.emplace_back(Difference{{}, section, name, of_a, of_b});
+    one.may_decide = may_decide(section, name, of_a, of_b);
+  }
+  return all;
+}
+
+std::vector<Difference> differing_runs(const capture::Run& a, const capture::Run& b, int64_t& compared) {
+  std::vector<Difference> all;
+  const auto compare = [&](const std::string& section, const Facts& of_a, const Facts& of_b) {
+    compared += count_names(of_a, of_b);
+    std::ranges::move(differing_facts(section, of_a, of_b), std::back_inserter(all));
+  };
+  compare("arguments", arguments_of(a), arguments_of(b));
+  compare("machine", without_process(a.facts), without_process(b.facts));
+  compare("libraries", a.libraries, b.libraries);
+  compare("environment", a.environment, b.environment);
+  return all;
+}
+
+}  // namespace msda::replay

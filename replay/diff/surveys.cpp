@@ -1,0 +1,162 @@
+#include "replay/diff/surveys.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "replay/diff/print.h"
+#include "replay/survey/kernel_name.h"
+
+namespace msda::replay {
+namespace {
+
+constexpr size_t kMostKernels = 20, kColumns = 76;
+
+class SurveyComparer {
+ public:
+  SurveyDifferences run(const std::vector<Surveyed>& a, const std::vector<Surveyed>& b) {
+    std::vector<const Surveyed*> left_a, left_b;
+    for (const Surveyed& one : a) left_a.push_back(&one);
+    for (const Surveyed& one : b) left_b.push_back(&one);
+    // Of two builds, or of two shapes of a kernel that Triton compiled, each code has a row of its own.
+    pair_those(left_a, left_b, [](const Surveyed& of_a, const Surveyed& of_b) {
+      return of_a.mangled == of_b.mangled && of_a.kernel_digest == of_b.kernel_digest;
+    });
+    pair_those(left_a, left_b, [](const Surveyed& of_a, const Surveyed& of_b) { return of_a.mangled == of_b.mangled; });
+    for (const Surveyed* one : left_a) add(*one, "kernel", launches_text(*one), "");
+    for (const Surveyed* one : left_b) add(*one, "kernel", "", launches_text(*one));
+    return std::move(result_);
+  }
+
+ private:
+  static std::string launches_text(const Surveyed& kernel) {
+    return fmt::format("{}, {}", name_of(kernel.verdict), counted(kernel.fact("launches"), "launch"));
+  }
+
+  template <class Matches>
+  void pair_those(std::vector<const Surveyed*>& a, std::vector<const Surveyed*>& b, const Matches& matches) {
+    std::erase_if(a, [&](const Surveyed* of_a) {
+      const auto found = std::ranges::find_if(b, [&](const Surveyed* of_b) { return matches(*of_a, *of_b); });
+      if (found == b.end()) return false;
+      compare(*of_a, **found);
+      b.erase(found);
+      return true;
+    });
+  }
+
+  void add(const Surveyed& kernel, const char* what, std::string a, std::string b) {
+    result_.found.push_back({what, kernel.kernel, kernel.mangled, std::move(a), std::move(b)});
+  }
+
+  void compare(const Surveyed& a, const Surveyed& b) {
+    ++result_.kernels;
+    const auto differ = [&](const char* what, std::string of_a, std::string of_b) {
+      if (of_a != of_b) add(a, what, std::move(of_a), std::move(of_b));
+    };
+    const bool are_codes_known = !a.kernel_digest.empty() && !b.kernel_digest.empty();
+    if (are_codes_known) differ("code", a.kernel_digest, b.kernel_digest);
+    differ("verdict", name_of(a.verdict), name_of(b.verdict));
+    differ("launches", fmt::format("{}", a.fact("launches")), fmt::format("{}", b.fact("launches")));
+    if (!are_codes_known) note(a, "code", a.kernel_digest, b.kernel_digest);
+    note_counts(a, b);
+    note(a, "node", a.node, b.node);
+    note(a, "operation", a.operation, b.operation);
+    note(a, "python", a.python, b.python);
+  }
+
+  void note(const Surveyed& kernel, std::string what, std::string a, std::string b) {
+    if (a != b) result_.notes.push_back({std::move(what), kernel.kernel, kernel.mangled, std::move(a), std::move(b)});
+  }
+
+  void note_counts(const Surveyed& a, const Surveyed& b) {
+    constexpr const char* kCounts[] = {
+        "surveyed",          "varied",     "varied_beside",     "first_varied", "extra_launches",
+        "extra_that_differ", "most_words", "unwritten_launches"};
+    const auto text = [](int64_t count) { return fmt::format("{}", count); };
+    for (const char* name : kCounts) note(a, name, text(a.fact(name)), text(b.fact(name)));
+    std::set<std::string> reasons;
+    for (const Surveyed* one : {&a, &b}) {
+      for (const auto& [reason, count] : one->not_surveyed) reasons.insert(reason);
+    }
+    const auto count_of = [](const Surveyed& kernel, const std::string& reason) {
+      const auto found = kernel.not_surveyed.find(reason);
+      return found != kernel.not_surveyed.end() ? found->second : 0;
+    };
+    for (const std::string& reason : reasons) {
+      note(a, "not_surveyed, " + reason, text(count_of(a, reason)), text(count_of(b, reason)));
+    }
+  }
+
+  SurveyDifferences result_;
+};
+
+Json kernel_json(const SurveyDifference& one) {
+  return {{"what", one.what}, {"kernel", one.kernel}, {"mangled", one.mangled}, {"a", one.a}, {"b", one.b}};
+}
+
+std::string side_text(const std::string& text) { return text.empty() ? "(not there)" : text; }
+
+void add_kernels(Lines& lines, const std::vector<SurveyDifference>& all) {
+  const std::string* last = nullptr;
+  size_t kernels = 0;
+  for (const SurveyDifference& one : all) {
+    if (last == nullptr || *last != one.mangled) {
+      if (++kernels > kMostKernels) return lines.add("    ... and more; --json has all");
+      lines.add("    {}", short_name(one.kernel, kColumns));
+    }
+    last = &one.mangled;
+    lines.add("      {}: {} | {}", one.what, side_text(one.a), side_text(one.b));
+  }
+}
+
+std::string first_line(const SurveyDifferences& differences) {
+  if (differences.found.empty()) {
+    return fmt::format("Equal: {}, with the same code, verdicts and numbers of launches",
+                       counted(differences.kernels, "kernel"));
+  }
+  std::set<std::string> kernels;
+  for (const SurveyDifference& one : differences.found) kernels.insert(one.mangled);
+  const SurveyDifference& first = differences.found.front();
+  return fmt::format("Different in {}; the first is {}: {}", counted(std::ssize(kernels), "kernel"),
+                     short_name(first.kernel, kColumns), first.what);
+}
+
+}  // namespace
+
+SurveyDifferences find_survey_differences(const std::vector<Surveyed>& a, const std::vector<Surveyed>& b) {
+  return SurveyComparer().run(a, b);
+}
+
+Json survey_differences_json(const std::string& a, const std::string& b, const SurveyDifferences& differences) {
+  Json json = {{"kind", "survey"},
+               {"a", a},
+               {"b", b},
+               {"equal", differences.found.empty()},
+               {"first", Json()},
+               {"differences", Json::array()},
+               {"notes", Json::array()},
+               {"runs", Json::array()},
+               {"compared", {{"kernels", differences.kernels}, {"facts", differences.facts}}}};
+  for (const SurveyDifference& one : differences.found) json["differences"].push_back(kernel_json(one));
+  for (const SurveyDifference& one : differences.notes) json["notes"].push_back(kernel_json(one));
+  for (const Difference& one : differences.runs) json["runs"].push_back(note_json(one));
+  if (!differences.found.empty()) json["first"] = json["differences"].front();
+  return json;
+}
+
+Lines survey_differences_text(const SurveyDifferences& differences, bool quiet) {
+  Lines lines;
+  lines.add("{}", first_line(differences));
+  if (quiet) return lines;
+  if (!differences.found.empty()) lines.add("  differences");
+  add_kernels(lines, differences.found);
+  if (!differences.notes.empty()) lines.add("  notes: how often a kernel varied, and who launched it");
+  add_kernels(lines, differences.notes);
+  add_run_notes(lines, differences.runs);
+  return lines;
+}
+
+}  // namespace msda::replay
