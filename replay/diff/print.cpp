@@ -130,13 +130,13 @@ void add_found(Lines& lines, const Differences& differences) {
   }
 }
 
-std::string first_line_of_slices(const Json& json) {
+std::string headline_of_slices(const Json& json) {
   if (!json["equal"].get<bool>()) return "Different: a batch has other bits alone, or among others";
   return fmt::format("Equal: of {} batches that are in both, the bits are the same",
                      json["slices"]["equal_batches"].size());
 }
 
-std::string first_line(const Differences& differences) {
+std::string headline_of_captures(const Differences& differences) {
   if (differences.are_none()) {
     return fmt::format("Equal: {}, {}, {}", counted(differences.invocations, "invocation"),
                        counted(differences.tensors, "tensor"), counted(differences.facts, "fact"));
@@ -168,7 +168,7 @@ Json difference_json(const Difference& difference) {
 
 Lines differences_text(const Differences& differences, const Json& json, bool quiet) {
   Lines lines;
-  lines.add("{}", json.contains("slices") ? first_line_of_slices(json) : first_line(differences));
+  lines.add("{}", json.contains("slices") ? headline_of_slices(json) : headline_of_captures(differences));
   if (quiet) return lines;
   if (json.contains("slices")) add_slices(lines, json["slices"]);
   add_found(lines, differences);

@@ -93,7 +93,7 @@ class SurveyComparer {
   SurveyDifferences result_;
 };
 
-Json kernel_json(const SurveyDifference& one) {
+Json survey_difference_json(const SurveyDifference& one) {
   return {{"what", one.what}, {"kernel", one.kernel}, {"mangled", one.mangled}, {"a", one.a}, {"b", one.b}};
 }
 
@@ -112,7 +112,7 @@ void add_kernels(Lines& lines, const std::vector<SurveyDifference>& all) {
   }
 }
 
-std::string first_line(const SurveyDifferences& differences) {
+std::string headline_of_surveys(const SurveyDifferences& differences) {
   if (differences.found.empty()) {
     return fmt::format("Equal: {}, with the same code, verdicts and numbers of launches",
                        counted(differences.kernels, "kernel"));
@@ -140,8 +140,8 @@ Json survey_differences_json(const std::string& a, const std::string& b, const S
                {"notes", Json::array()},
                {"runs", Json::array()},
                {"compared", {{"kernels", differences.kernels}, {"facts", differences.facts}}}};
-  for (const SurveyDifference& one : differences.found) json["differences"].push_back(kernel_json(one));
-  for (const SurveyDifference& one : differences.notes) json["notes"].push_back(kernel_json(one));
+  for (const SurveyDifference& one : differences.found) json["differences"].push_back(survey_difference_json(one));
+  for (const SurveyDifference& one : differences.notes) json["notes"].push_back(survey_difference_json(one));
   for (const Difference& one : differences.runs) json["runs"].push_back(note_json(one));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
   return json;
@@ -149,7 +149,7 @@ Json survey_differences_json(const std::string& a, const std::string& b, const S
 
 Lines survey_differences_text(const SurveyDifferences& differences, bool quiet) {
   Lines lines;
-  lines.add("{}", first_line(differences));
+  lines.add("{}", headline_of_surveys(differences));
   if (quiet) return lines;
   if (!differences.found.empty()) lines.add("  differences");
   add_kernels(lines, differences.found);

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .results import Finding, Findings, RunResult
     from .save import save_call
     from .surveys import Survey, SurveyedKernel, survey
+    from .trails import Trail, TrailRow, trail
 
 __version__ = "0.1.0"
 _MODULES = {
@@ -24,11 +25,12 @@ _MODULES = {
     "results": ("Finding", "Findings", "RunResult"),
     "save": ("save_call",),
     "surveys": ("Survey", "SurveyedKernel", "survey"),
+    "trails": ("Trail", "TrailRow", "trail"),
 }
 __all__ = [
     "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Result", "RunResult",
-    "Survey", "SurveyedKernel", "Tensor", "open_capture", "plot_cell", "plot_errors", "plot_pyramid", "read_capture", "replay", "run",
-    "save_call", "survey", "write_capture",
+    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "plot_cell", "plot_errors", "plot_pyramid", "read_capture",
+    "replay", "run", "save_call", "survey", "trail", "write_capture",
 ]
 
 

@@ -262,7 +262,7 @@ def _write_seeds(group, seeds):
     dataset.dims[0].label = "seed"
 
 
-def _file_image(invocations, run):
+def _file_image(invocations, run, trail=None):
     """The bytes of a capture file."""
     from . import __version__
 
@@ -285,6 +285,10 @@ def _file_image(invocations, run):
         file.create_group("invocations")
         for i, invocation in enumerate(invocations):
             _write_invocation(file.create_group(f"invocations/{i:06d}"), invocation)
+        if trail is not None:
+            from .trails import write_trail
+
+            write_trail(file, trail)
         contents.write(file)
         file.flush()
         return file.id.get_file_image()
@@ -314,14 +318,22 @@ def write_capture(path: Path, invocations: Union[Invocation, Iterable[Invocation
     """
     if isinstance(invocations, Invocation):
         invocations = [invocations]
-    path = os.fspath(path)
+    _write_file(os.fspath(path), overwrite, lambda: _file_image(invocations, dict(run or {})))
+
+
+def write_trail_file(path, trail, run):
+    """Writes a capture that holds a trail, replacing one."""
+    _write_file(os.fspath(path), True, lambda: _file_image([], dict(run), trail))
+
+
+def _write_file(path, overwrite, image):
     _check_target(path, overwrite)
     partial = f"{path}.{os.getpid()}.partial"
     try:
         # Tried before the work, without HDF5: if HDF5 cannot write everything, it aborts the process at exit.
         descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(descriptor, "wb") as file:
-            file.write(_file_image(invocations, dict(run or {})))
+            file.write(image())
         os.replace(partial, path)
     except OSError as error:
         raise CaptureError(f"{path}: cannot write it: {error}") from error

@@ -167,6 +167,15 @@ class _Served:
     def run(self):
         return _run(self.file), b""
 
+    def trail(self):
+        group = _members(self.file, h5py.Group).get("trail")
+        if group is None:
+            return None, b""
+        missing = plain(group.attrs.get("missing", 0))
+        if not isinstance(missing, int):
+            raise CaptureError(f"{group.file.filename}: /trail: attribute missing is not a number")
+        return {"missing": missing, "datasets": _tensors(group)}, b""
+
     def read(self, path, index):
         dataset = self.file[path]
         self.limit(0 if dataset.shape is None else math.prod(dataset.shape) * dataset.dtype.itemsize)

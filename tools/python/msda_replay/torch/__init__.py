@@ -11,8 +11,8 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("msda_replay.torch needs PyTorch 2.4 or later: https://pytorch.org", name=error.name) from None
 
+from ..receipts import Receipt, read_receipt
 from .attention import multi_scale_deformable_attention, multiscale_deformable_attention
-from .receipts import Receipt, read_receipt
 from .replacement import deterministic
 
 __all__ = [

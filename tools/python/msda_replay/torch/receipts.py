@@ -1,72 +1,12 @@
-"""Receipts: digests of what deterministic operators read and wrote, which two machines can compare."""
+"""Which receipts are kept, and what is added to them (msda_replay/receipts.py)."""
 
-import json
-import os
 import threading
-from typing import Any, Dict, Iterable, List, Optional, Union
+from typing import List
 
 import torch
 
 from ..digest import digest
-
-_FORMAT = "msda-receipt"
-_Path = Union[str, os.PathLike[str]]
-_ROLES = ("options", "inputs", "outputs")  # what differs first is told first
-
-
-class Receipt:
-    """The calls of deterministic operators, in order: operator; options, which are its conventions and the types and shapes of its
-    inputs; digests of inputs and outputs."""
-
-    def __init__(self, calls: Iterable[Dict[str, Any]] = ()):
-        self.calls = list(calls)
-
-    def __repr__(self) -> str:
-        return f"<Receipt of {len(self.calls)} calls>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Receipt) and self.calls == other.calls
-
-    def write(self, path: _Path) -> None:
-        """Writes the receipt as JSON."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"format": _FORMAT, "calls": self.calls}, file, indent=1)
-            file.write("\n")
-
-    def difference(self, other: "Receipt") -> Optional[str]:
-        """The first difference from another receipt in one sentence, or None."""
-        for i, (own, others) in enumerate(zip(self.calls, other.calls)):
-            if own["operator"] != others["operator"]:
-                return f"call {i} is {own['operator']} here, {others['operator']} there"
-            for role in _ROLES:
-                names = dict.fromkeys([*own[role], *others[role]])
-                changed = [name for name in names if own[role].get(name) != others[role].get(name)]
-                if changed:
-                    return f"call {i} ({own['operator']}): {role} differ: {', '.join(changed)}"
-        if len(self.calls) != len(other.calls):
-            return f"{len(self.calls)} calls here, {len(other.calls)} there"
-        return None
-
-
-def _checked(call):
-    """A call of a receipt in a file, without what is unknown. Raises KeyError or TypeError if it is none."""
-    digests = [text for role in _ROLES[1:] for text in call[role].values()]
-    if not isinstance(call["options"], dict) or not all(isinstance(text, str) for text in (call["operator"], *digests)):
-        raise TypeError
-    return {name: call[name] for name in ("operator", *_ROLES)}
-
-
-def read_receipt(path: _Path) -> Receipt:
-    """The receipt in a file that Receipt.write made. Raises ValueError if it is none."""
-    with open(path, encoding="utf-8") as file:
-        try:
-            content = json.load(file)
-            if content["format"] != _FORMAT or not isinstance(content["calls"], list):
-                raise KeyError
-            return Receipt(map(_checked, content["calls"]))
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise ValueError(f"{path}: not a receipt of msda_replay.torch") from None
-
+from ..receipts import Receipt
 
 open_receipts: List[Receipt] = []  # one list for as long as the program runs: the module in C++ looks at it
 

@@ -8,6 +8,7 @@ from typing import Dict, Iterator, Optional, Sequence, Union
 import torch
 
 from .. import libmsda
+from ..receipts import Receipt
 from . import calls, compiled, receipts, scatter, ways
 
 _INTERPOLATIONS = ("bilinear", "nearest", "bicubic")  # by PyTorch's numbers
@@ -101,7 +102,7 @@ def _replaced(device):
 
 
 @contextlib.contextmanager
-def deterministic(devices: Union[str, Sequence[str]] = ("cuda",), receipt: Optional[receipts.Receipt] = None) -> Iterator[None]:
+def deterministic(devices: Union[str, Sequence[str]] = ("cuda",), receipt: Optional[Receipt] = None) -> Iterator[None]:
     """While it lasts, these are libmsda's, in all threads: index_add, scatter_add, and the backward passes of grid_sample
     (2D, 3D, cuDNN's), embedding, interpolate (linear, bilinear, trilinear, bicubic) and torchvision's roi_align; and on a GPU index_put
     without accumulate, by one index, where the module in C++ is there (docs/deterministic-torch.md).

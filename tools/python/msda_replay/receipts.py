@@ -1,0 +1,93 @@
+"""Receipts: digests of what deterministic operators read and wrote, which two machines can compare. As JSON, or as the trail of a capture."""
+
+import json
+import os
+import re
+from typing import Any, Dict, Iterable, Optional, Union
+
+_FORMAT = "msda-receipt"
+_Path = Union[str, os.PathLike[str]]
+_ROLES = ("options", "inputs", "outputs")  # what differs first is told first
+_DIGEST = re.compile("xxh3-128:([0-9a-f]{16})")  # and as many again, which a trail does not have
+
+
+class Receipt:
+    """The calls of deterministic operators, in order: operator; options, which are its conventions and the types and shapes of its
+    inputs; digests of inputs and outputs."""
+
+    def __init__(self, calls: Iterable[Dict[str, Any]] = ()):
+        self.calls = list(calls)
+
+    def __repr__(self) -> str:
+        return f"<Receipt of {len(self.calls)} calls>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Receipt) and len(self.calls) == len(other.calls) and all(
+            one["operator"] == another["operator"] and not any(_changed(one, another, role) for role in _ROLES)
+            for one, another in zip(self.calls, other.calls))
+
+    def write(self, path: _Path) -> None:
+        """Writes the receipt: if the file's name ends in .h5, as the trail of a capture, which `msda-replay diff` compares; otherwise
+        as JSON. Raises CaptureError, or OSError."""
+        if os.fspath(path).endswith(".h5"):
+            from . import receipt_trails  # which needs h5py
+
+            receipt_trails.write(path, self.calls)
+            return
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"format": _FORMAT, "calls": self.calls}, file, indent=1)
+            file.write("\n")
+
+    def difference(self, other: "Receipt") -> Optional[str]:
+        """The first difference from another receipt in one sentence, or None. Other options with the same inputs and outputs are none."""
+        for i, (own, others) in enumerate(zip(self.calls, other.calls)):
+            if own["operator"] != others["operator"]:
+                return f"call {i} is {own['operator']} here, {others['operator']} there"
+            changed = {role: _changed(own, others, role) for role in _ROLES}
+            if not changed["inputs"] and not changed["outputs"]:
+                continue
+            role = next(role for role in _ROLES if changed[role])
+            return f"call {i} ({own['operator']}): {role} differ: {', '.join(changed[role])}"
+        if len(self.calls) != len(other.calls):
+            return f"{len(self.calls)} calls here, {len(other.calls)} there"
+        return None
+
+
+def _changed(own, others, role):
+    """What differs, by name. A digest that was read from a trail is the first half of one."""
+
+    def same(one, another):
+        if role == "options" or not (isinstance(one, str) and isinstance(another, str)):
+            return one == another
+        halves = [found[1] for found in map(_DIGEST.match, (one, another)) if found]
+        is_half = min(len(one), len(another)) == len("xxh3-128:") + 16
+        return halves[0] == halves[1] if is_half and len(halves) == 2 else one == another
+
+    return [name for name in dict.fromkeys([*own[role], *others[role]]) if not same(own[role].get(name), others[role].get(name))]
+
+
+def _checked(call):
+    """A call of a receipt in a file, without what is unknown. Raises KeyError or TypeError if it is none."""
+    digests = [text for role in _ROLES[1:] for text in call[role].values()]
+    if not isinstance(call["options"], dict) or not all(isinstance(text, str) for text in (call["operator"], *digests)):
+        raise TypeError
+    return {name: call[name] for name in ("operator", *_ROLES)}
+
+
+def read_receipt(path: _Path) -> Receipt:
+    """The receipt in a file that Receipt.write made; of a capture, digests are the first 64 bits of those that were written. Raises
+    ValueError if it is none, CaptureError for a damaged capture."""
+    with open(path, "rb") as file:
+        is_capture = file.read(8) == b"\x89HDF\r\n\x1a\n"
+        file.seek(0)
+        try:
+            if is_capture:
+                from . import receipt_trails
+
+                return Receipt(map(_checked, receipt_trails.read(path)))
+            content = json.load(file)
+            if content["format"] != _FORMAT or not isinstance(content["calls"], list):
+                raise KeyError
+            return Receipt(map(_checked, content["calls"]))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise ValueError(f"{path}: not a receipt of msda_replay.torch") from None
