@@ -136,6 +136,12 @@ int run_diff(const DiffOptions& options) {
     return diff_surveys(options, reader_a, reader_b);
   }
   const Operand a{reader_a, ids_of(name_a, reader_a)}, b{reader_b, ids_of(name_b, reader_b)};
+  if (a.ids.empty() && b.ids.empty()) {
+    throw BadInput(
+        fmt::format("{} and {}: hold no calls to compare; msda-replay doctor -- COMMAND says why none were "
+                    "recorded",
+                    options.a, options.b));
+  }
   const Differences differences = find_differences(a, b);
   bool equal = differences.are_none();
   Json json = differences_json(options.a, options.b, differences);

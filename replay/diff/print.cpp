@@ -98,18 +98,19 @@ void add_notes(Lines& lines, const std::string& title, const std::vector<const D
   if (groups.size() > kMostShown) lines.add("    ... and more; --json has all");
 }
 
-// Notes of what may decide numbers, before and after the first divergence; and of what decides none.
-void add_all_notes(Lines& lines, const Differences& differences) {
+// Notes of what may decide numbers, before the first divergence and after it, and of what decides none.
+struct SortedNotes {
   std::vector<const Difference*> before, after, others;
+};
+
+SortedNotes sorted_notes(const Differences& differences) {
+  SortedNotes sorted;
   const Difference* first = differences.found.empty() ? nullptr : &differences.found.front();
   for (const Difference& one : differences.notes) {
     const bool is_later = first != nullptr && one.invocations > first->invocations;
-    (!one.may_decide ? others : is_later ? after : before).push_back(&one);
+    (!one.may_decide ? sorted.others : is_later ? sorted.after : sorted.before).push_back(&one);
   }
-  add_notes(lines, differences.are_none() ? "differs, with the same numbers" : "differs before, and may be why",
-            before);
-  add_notes(lines, "differs later", after);
-  add_notes(lines, "differs, and decides no number", others);
+  return sorted;
 }
 
 void add_found(Lines& lines, const Differences& differences) {
@@ -170,9 +171,13 @@ Lines differences_text(const Differences& differences, const Json& json, bool qu
   Lines lines;
   lines.add("{}", json.contains("slices") ? headline_of_slices(json) : headline_of_captures(differences));
   if (quiet) return lines;
+  const SortedNotes notes = sorted_notes(differences);
   if (json.contains("slices")) add_slices(lines, json["slices"]);
+  add_notes(lines, differences.are_none() ? "differs, with the same numbers" : "differs before, and may be why",
+            notes.before);
   add_found(lines, differences);
-  add_all_notes(lines, differences);
+  add_notes(lines, "differs later", notes.after);
+  add_notes(lines, "differs, and decides no number", notes.others);
   return lines;
 }
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import REPLAY, SOURCE
 from schemas import check
 from test_launches import CLIENT
-from test_recording import FLAKY, pytestmark, record  # noqa: F401
+from test_recording import FLAKY, environment, pytestmark, record  # noqa: F401
 from test_survey import SURVEY_CLIENT
 
 MODES = {
@@ -66,14 +66,29 @@ def test_calls_on_the_cpu(tmp_path, mode):
     assert decisive(told) == []
 
 
-@pytest.mark.parametrize("kernel", ["triton", "col2im17", "index_add"])
+@pytest.mark.parametrize("kernel", ["triton", "col2im17", "grid_sample", "index_add", "index_put", "embedding"])
 @pytest.mark.parametrize("mode", MODES)
 def test_launches(tmp_path, mode, kernel):
-    client = ["--kernel", kernel, *([] if kernel == "index_add" else ["--launches", "3"]), "--seed", "5", "--cupti"]
+    client = ["--kernel", kernel, *(["--launches", "3"] if kernel in ("triton", "col2im17") else []), "--seed", "5", "--cupti"]
     told = compare(*record_twice(tmp_path, lambda folder: [CLIENT, *client], MODES[mode]), expect=0)
     assert told["kind"] == ("survey" if mode == "survey" else "captures")
     assert sum(told["compared"][what] for what in ("kernels" if mode == "survey" else "invocations",)) > 0
     assert decisive(told) == [] and told["notes"] == []
+
+
+def test_captures_of_failing_tests(tmp_path):
+    """Of pytest --msda, which ran in other folders."""
+    captures = []
+    for name in "ab":
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "test_step.py").write_text(f"def test_step():\n    exec({CPU!r}, {{}})\n    assert False\n")
+        done = subprocess.run([sys.executable, "-m", "pytest", "-p", "msda_replay.pytest_plugin", "--msda", "-p", "no:cacheprovider", "test_step.py"],
+                              capture_output=True, text=True, cwd=folder, timeout=120, env=environment(PYTHONPATH=SOURCE / "tools" / "python"))
+        assert done.returncode == 1, done.stdout + done.stderr
+        captures += folder.rglob("*.h5")
+    told = compare(*captures, expect=0)
+    assert told["compared"]["invocations"] == 4 and decisive(told) == []
 
 
 def test_launches_of_several_threads(tmp_path):
