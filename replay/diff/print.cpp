@@ -196,9 +196,9 @@ void add_run_notes(Lines& lines, const std::vector<Difference>& notes) {
 
 Json differences_json(const std::string& a, const std::string& b, const Differences& differences) {
   Json json = {
-      {"kind", "captures"},
       {"a", a},
       {"b", b},
+      {"kind", "captures"},
       {"equal", differences.are_none()},
       {"first", Json()},
       {"differences", Json::array()},

@@ -131,9 +131,9 @@ SurveyDifferences find_survey_differences(const std::vector<Surveyed>& a, const 
 }
 
 Json survey_differences_json(const std::string& a, const std::string& b, const SurveyDifferences& differences) {
-  Json json = {{"kind", "survey"},
-               {"a", a},
+  Json json = {{"a", a},
                {"b", b},
+               {"kind", "survey"},
                {"equal", differences.found.empty()},
                {"first", Json()},
                {"differences", Json::array()},
