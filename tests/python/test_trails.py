@@ -68,6 +68,8 @@ def test_rows_have_their_names(tmp_path):
     ({"parameter_ends": np.array([1 << 63, 20], "<u8")}, "parameter_ends does not divide 20 bytes"),
     ({"changes_row": np.array([0, 3], "<u8")}, "changes_row, cannot be"),
     ({"changes_row": np.array([1, 0], "<u8")}, "changes_row, cannot be"),
+    ({"changes_offset": np.array([0, 12], "<u4")}, "changes_offset lies beyond the row's parameters"),
+    ({"changes_row": np.array([0, 1], "<u8")}, "changes_offset lies beyond the row's parameters"),
     ({"missing": -1}, "missing, or changes_row, cannot be"),
     ({"names": np.frombuffer(b"{", "u1")}, "names cannot be read"),
     ({"names": np.frombuffer(b"[" * 100_000, "u1")}, "names cannot be read"),

@@ -148,6 +148,10 @@ def _checked(path, columns, missing):
         raise damaged("rows of no known kind")
     if missing < 0 or (changes["row"][1:] < changes["row"][:-1]).any() or (len(changes) and int(changes["row"][-1]) >= len(rows)):
         raise damaged("missing, or changes_row, cannot be")
+    sizes = np.array([*map(len, parameters), 0], "<u8")  # of none, too
+    changed = np.minimum(rows["parameters"][changes["row"].astype(np.intp)], len(parameters))
+    if (changes["offset"] >= sizes[changed]).any():
+        raise damaged("changes_offset lies beyond the row's parameters")
     return Trail(rows, names, parameters, changes, missing)
 
 
