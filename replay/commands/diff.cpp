@@ -173,6 +173,8 @@ void add_diff_command(CLI::App& app, int& status) {
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the first line only");
   add_operator(*command);
+  command->footer(
+      "Exit status: 0 the same numbers, 1 others, 2 bad usage or bad input, 3 a call cannot be sliced (--slices).");
   command->callback([options, &status] { status = run_diff(*options); });
 }
 
