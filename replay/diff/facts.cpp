@@ -62,7 +62,8 @@ std::string_view versioned_name(std::string_view path) {
   return has_version ? name : path;
 }
 
-bool may_decide(const std::string& section, const std::string& name, const std::string& a, const std::string& b) {
+bool numbers_may_depend_on(const std::string& section, const std::string& name, const std::string& a,
+                           const std::string& b) {
   if (decides_nothing(section, name)) return false;
   if (section == "libraries" && versioned_name(a) == versioned_name(b)) return false;
   return without_temporary_folders(a) != without_temporary_folders(b);
@@ -97,7 +98,7 @@ std::vector<Difference> differing_facts(const std::string& section, const Facts&
     const std::string of_a = text(a, name), of_b = text(b, name);
     if (of_a == of_b) continue;
     Difference& one = all.emplace_back(Difference{{}, section, name, of_a, of_b});
-    one.may_decide = may_decide(section, name, of_a, of_b);
+    one.may_decide = numbers_may_depend_on(section, name, of_a, of_b);
   }
   return all;
 }

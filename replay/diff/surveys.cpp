@@ -97,7 +97,7 @@ Json survey_difference_json(const SurveyDifference& one) {
   return {{"what", one.what}, {"kernel", one.kernel}, {"mangled", one.mangled}, {"a", one.a}, {"b", one.b}};
 }
 
-std::string side_text(const std::string& text) { return text.empty() ? "(not there)" : text; }
+std::string text_of_side(const std::string& text) { return text.empty() ? "(not there)" : text; }
 
 void add_kernels(Lines& lines, const std::vector<SurveyDifference>& all) {
   const std::string* last = nullptr;
@@ -108,7 +108,7 @@ void add_kernels(Lines& lines, const std::vector<SurveyDifference>& all) {
       lines.add("    {}", short_name(one.kernel, kColumns));
     }
     last = &one.mangled;
-    lines.add("      {}: {} | {}", one.what, side_text(one.a), side_text(one.b));
+    lines.add("      {}: {} | {}", one.what, text_of_side(one.a), text_of_side(one.b));
   }
 }
 

@@ -305,6 +305,10 @@ def test_receipts_tell_the_first_difference(tmp_path):
     one.write(tmp_path / "one.json")
     assert read_receipt(tmp_path / "one.json") == one == same and one.difference(same) is None
     assert one.difference(other).startswith("call 1 (attention_backward): inputs differ: value")
+    one.write(tmp_path / "one.h5")
+    assert read_receipt(tmp_path / "one.h5") == one and read_receipt(tmp_path / "one.h5").difference(other) == one.difference(other)
+    assert one.calls[0]["bytes"]["inputs/grid"] == 4 * 2 * 5 * 6 * 2 and one.calls[0]["bytes"].keys() == {
+        f"{role}/{name}" for role in ("inputs", "outputs") for name in one.calls[0][role]}
     assert one.difference(Receipt(one.calls[:1])) == "2 calls here, 1 there"
     wrong = Receipt(json.loads(json.dumps(one.calls)))
     wrong.calls[0]["outputs"]["grad_grid"] = "xxh3-128:0"
@@ -314,7 +318,8 @@ def test_receipts_tell_the_first_difference(tmp_path):
     assert one.difference(wrong) == wrong.difference(one) == "call 1 (attention_backward): outputs differ: grad_query"
     call = one.calls[0]
     for content in ([1], {"format": "msda-receipt", "calls": {}}, *({"format": "msda-receipt", "calls": wrong_calls} for wrong_calls in (
-            [[]], [{**call, "operator": 1}], [{**call, "inputs": []}], [{**call, "outputs": {"grad_grid": 1}}], [{**call, "options": None}]))):
+            [[]], [{**call, "operator": 1}], [{**call, "inputs": []}], [{**call, "outputs": {"grad_grid": 1}}], [{**call, "options": None}],
+            [{**call, "bytes": {"inputs/grid": -1}}]))):
         (tmp_path / "no.json").write_text(json.dumps(content))
         with pytest.raises(ValueError, match="no.json: not a receipt"):
             read_receipt(tmp_path / "no.json")

@@ -105,6 +105,13 @@ def digest_of(word):
 
 def calls():
     """As deterministic operators make them; one has no inputs, one no outputs, and options and parts are shared."""
+    made = calls_without_sizes()
+    for i, call in enumerate(made):
+        call["bytes"] = {f"{role}/{name}": 4 * i + len(name) for role in ("inputs", "outputs") for name in call[role]}
+    return made
+
+
+def calls_without_sizes():
     shape = {"input": "float32 [2, 3]", "align_corners": False}
     return [
         {"operator": "grid_sample_backward", "options": {"padding_mode": "zeros", **shape},
@@ -129,9 +136,13 @@ def test_a_receipt_is_a_trail(replay, tmp_path):
         for role in ("inputs", "outputs"):
             assert own[role] == {name: text[:9 + 16] for name, text in written[role].items()}
             assert list(own[role]) == list(written[role])
+        assert own["bytes"] == written["bytes"]
     rows = list(msda_replay.trail(tmp_path / "a.h5"))
     assert [row.kind for row in rows] == ["copy_in"] * 2 + ["call"] * 2 + ["copy_in"] * 2 + ["call"] * 5 + ["copy_in", "call"] * 2
-    assert rows[3].parts == "outputs/grad_grid" and rows[3].digest == int(digest_of("gg")[9:25], 16)
+    older = Receipt(calls_without_sizes())
+    older.write(tmp_path / "older.h5")
+    assert older == one and read_receipt(tmp_path / "older.h5") == one
+    assert rows[3].parts == "outputs/grad_grid" and rows[3].bytes == len("grad_grid") and rows[3].digest == int(digest_of("gg")[9:25], 16)
     assert all(len(row.parameters) % 8 == 0 for row in rows if row.parameters is not None)
     # The command reads the same file, and all of it is as it was written.
     assert "16 datasets, every digest is right" in replay("verify", tmp_path / "a.h5", expect=0).out

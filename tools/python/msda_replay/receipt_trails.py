@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List
 
 import numpy as np
 
@@ -45,23 +45,24 @@ def _half(call, text):
 
 
 def _trail_of(calls):
-    """For each call a row of kind copy_in for each input, and one of kind call for each output, or one without a digest. The options are
-    the parameters of a call's first row and of its first row of kind call, by which a reader knows where calls begin."""
+    """For each call a row of kind copy_in for each input, and one of kind call for each output, or one without a digest. The first of
+    these has the options as its parameters; by that a reader knows it."""
     operators, options, parts, rows = _Lists(), _Lists(), _Lists(), []
+
+    def add(kind, call, part, text, parameters):
+        value = None if text is None else _half(call, text)
+        rows.append((kind, 0 if value is None else trails.IS_DIGESTED, 0, operators.index(call["operator"]), trails.NO_ENTRY, parameters,
+                     trails.NO_ENTRY, trails.NO_ENTRY if part is None else parts.index(part), call.get("bytes", {}).get(part, 0), value or 0))
+
     for call in calls:
-        text = json.dumps(call["options"]).encode()
-        own = options.index(text + b" " * (-len(text) % 8)), operators.index(call["operator"])
-        written: List[Tuple[int, str, Optional[int]]] = [
-            (kind, f"{role}/{name}", _half(call, text)) for kind, role in ((_COPY_IN, "inputs"), (_CALL, "outputs"))
-            for name, text in call[role].items()]
+        for name, text in call["inputs"].items():
+            add(_COPY_IN, call, f"inputs/{name}", text, trails.NO_ENTRY)
+        own = json.dumps(call["options"]).encode()
+        parameters = options.index(own + b" " * (-len(own) % 8))
+        for i, (name, text) in enumerate(call["outputs"].items()):
+            add(_CALL, call, f"outputs/{name}", text, trails.NO_ENTRY if i else parameters)
         if not call["outputs"]:
-            written.append((_CALL, "", None))
-        begun: Set[int] = set()
-        for kind, part, value in written:
-            is_first = not begun or kind not in begun
-            begun.add(kind)
-            rows.append((kind, 0 if value is None else trails.IS_DIGESTED, 0, own[1], trails.NO_ENTRY,
-                         own[0] if is_first else trails.NO_ENTRY, trails.NO_ENTRY, parts.index(part) if part else trails.NO_ENTRY, 0, value or 0))
+            add(_CALL, call, None, None, parameters)
     names = {"kernels": [{"name": name} for name in operators.all()], "configurations": [], "callers": [], "parts": parts.all()}
     return trails.Trail(np.array(rows, trails.ROW), names, options.all(), trails.no_changes())
 
@@ -69,21 +70,29 @@ def _trail_of(calls):
 def _calls_of(trail):
     """The calls of a trail that _trail_of made. Raises KeyError, TypeError or ValueError if it is none."""
     calls: List[Dict[str, Any]] = []
-    has_called = True
+    inputs: Dict[str, str] = {}
+    sizes: Dict[str, int] = {}
+    of_inputs = None
     for row in trail:
-        if row.kind not in ("copy_in", "call"):
-            raise ValueError(row.kind)
-        if row.parameters is not None and (row.kind == "copy_in" or has_called):
-            calls.append({"operator": row.kernel["name"], "options": json.loads(row.parameters), "inputs": {}, "outputs": {}})
-            has_called = False
-        has_called = has_called or row.kind == "call"
-        if not calls or row.kernel["name"] != calls[-1]["operator"] or (row.kind == "copy_in" and has_called):
-            raise ValueError(row.index)
-        if row.digest is not None:
-            section, _, name = row.parts.partition("/")
-            if section != ("inputs" if row.kind == "copy_in" else "outputs"):
-                raise ValueError(row.parts)
-            calls[-1][section][name] = f"xxh3-128:{row.digest:016x}"
+        operator, (section, _, name) = row.kernel["name"], row.parts.partition("/")
+        value = None if row.digest is None else f"xxh3-128:{row.digest:016x}"
+        if row.kind == "copy_in":
+            if section != "inputs" or value is None or of_inputs not in (None, operator):
+                raise ValueError(row)
+            inputs[name], sizes[row.parts], of_inputs = value, row.bytes, operator
+            continue
+        if row.kind != "call" or of_inputs not in (None, operator) or (value is not None and section != "outputs"):
+            raise ValueError(row)
+        if row.parameters is not None:
+            calls.append({"operator": operator, "options": json.loads(row.parameters), "inputs": inputs, "outputs": {}, "bytes": sizes})
+            inputs, sizes, of_inputs = {}, {}, None
+        if not calls or inputs or calls[-1]["operator"] != operator:
+            raise ValueError(row)
+        if value is not None:
+            calls[-1]["outputs"][name] = value
+            calls[-1]["bytes"][row.parts] = row.bytes
+    if inputs:
+        raise ValueError(inputs)
     return calls
 
 

@@ -13,7 +13,7 @@ _DIGEST = re.compile("xxh3-128:([0-9a-f]{16})")  # and as many again, which a tr
 
 class Receipt:
     """The calls of deterministic operators, in order: operator; options, which are its conventions and the types and shapes of its
-    inputs; digests of inputs and outputs."""
+    inputs; digests of inputs and outputs, and of how many bytes they are, which is not compared."""
 
     def __init__(self, calls: Iterable[Dict[str, Any]] = ()):
         self.calls = list(calls)
@@ -71,7 +71,10 @@ def _checked(call):
     digests = [text for role in _ROLES[1:] for text in call[role].values()]
     if not isinstance(call["options"], dict) or not all(isinstance(text, str) for text in (call["operator"], *digests)):
         raise TypeError
-    return {name: call[name] for name in ("operator", *_ROLES)}
+    sizes = call.get("bytes", {})  # receipts of older versions have none
+    if not all(isinstance(size, int) and 0 <= size < 1 << 63 for size in sizes.values()):
+        raise TypeError
+    return {**{name: call[name] for name in ("operator", *_ROLES)}, **({"bytes": sizes} if sizes else {})}
 
 
 def read_receipt(path: _Path) -> Receipt:

@@ -45,6 +45,9 @@ def add(operator, inputs, outputs, options=()):
         return
     types = {name: f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}" for name, tensor in inputs.items()}
     digests = [{name: _digest(tensor) for name, tensor in tensors.items()} for tensors in (inputs, outputs)]
+    sizes = {f"{role}/{name}": tensor.numel() * tensor.element_size() for role, tensors in (("inputs", inputs), ("outputs", outputs))
+             for name, tensor in tensors.items()}
     with kept._lock:
         for receipt in open_receipts:
-            receipt.calls.append({"operator": operator, "options": {**dict(options), **types}, "inputs": digests[0], "outputs": digests[1]})
+            receipt.calls.append({"operator": operator, "options": {**dict(options), **types}, "inputs": digests[0], "outputs": digests[1],
+                                  "bytes": sizes})
