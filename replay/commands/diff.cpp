@@ -13,6 +13,7 @@
 #include "replay/base/progress.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/diff_trails.h"
 #include "replay/commands/flags.h"
 #include "replay/diff/differences.h"
 #include "replay/diff/facts.h"
@@ -25,6 +26,8 @@ namespace {
 
 struct DiffOptions : Options {
   std::string a, b;
+  std::vector<std::string> more;  // runs to compare with A, too
+  std::string page;
   bool slices = false;
 };
 
@@ -126,7 +129,21 @@ int diff_surveys(const DiffOptions& options, const capture::IsolatedReader& a, c
   return differences.found.empty() ? 0 : kDrift;
 }
 
+// Runs by what msda-record --trail recorded of them.
+std::optional<TrailsToCompare> trails_of(const DiffOptions& options) {
+  TrailsToCompare trails{{options.a, options.b}, options.page, options.json, options.quiet};
+  trails.operands.insert(trails.operands.end(), options.more.begin(), options.more.end());
+  if (!are_trails(trails.operands)) {
+    if (!options.more.empty()) throw BadInput("diff: of captures without trails, name two");
+    if (!options.page.empty()) throw BadInput("--page: only runs with trails are drawn");
+    return std::nullopt;
+  }
+  if (options.slices) throw BadInput("--slices: compares calls in captures, not trails");
+  return trails;
+}
+
 int run_diff(const DiffOptions& options) {
+  if (const auto trails = trails_of(options)) return diff_trails(*trails);
   const Named name_a = named_by(options.a), name_b = named_by(options.b);
   const Progress progress(!options.quiet);
   progress.show("diff: reading");
@@ -162,9 +179,15 @@ int run_diff(const DiffOptions& options) {
 void add_diff_command(CLI::App& app, int& status) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command =
-      app.add_subcommand("diff", "Compare two captures, or two invocations: the first divergence first");
-  command->add_option("A", options->a, "Capture file, or FILE:INVOCATION")->required();
+      app.add_subcommand("diff", "Compare two runs, captures, or invocations: the first divergence first");
+  command
+      ->add_option("A", options->a,
+                   "Capture file, or FILE:INVOCATION; of runs with trails a file, or a folder of ranks")
+      ->required();
   command->add_option("B", options->b, "The same, to compare with")->required();
+  command->add_option("C", options->more, "Further runs with trails, each compared with A")->type_name("FILE...");
+  command->add_option("--page", options->page, "Also draw runs with trails beside each other: a page of HTML")
+      ->type_name("FILE");
   command->add_flag("--slices", options->slices,
                     "Compare batches of equal inputs instead, and replay every batch alone: batch invariance");
   add_seed(*command, options->seed, "Seed of the order of the atomic replays of --slices");

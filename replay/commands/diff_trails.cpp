@@ -1,0 +1,47 @@
+#include "replay/commands/diff_trails.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "recorder/capture/isolated_reader.h"
+#include "recorder/writer/version.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/base/progress.h"
+#include "replay/diff/trail_outcome.h"
+#include "replay/diff/trail_ranks.h"
+#include "replay/report/html/trails.h"
+#include "replay/report/terminal.h"
+
+namespace msda::replay {
+
+bool are_trails(const std::vector<std::string>& operands) {
+  return std::ranges::any_of(operands, [](const std::string& operand) {
+    if (is_folder(operand)) return true;
+    // FILE:INVOCATION is no file; what else is none, the comparison says.
+    std::error_code ignored;
+    return std::filesystem::exists(operand, ignored) && capture::IsolatedReader(operand).trail_launches().has_value();
+  });
+}
+
+int diff_trails(const TrailsToCompare& trails) {
+  constexpr size_t kMostColumns = 80;
+  const OutputFile page{"--page", trails.page, FileKind::kPage};
+  if (!trails.page.empty()) page.check();
+  const Progress progress(!trails.quiet);
+  progress.show("diff: reading");
+  const TrailOutcome outcome =
+      compare_trails(trails.operands, std::min(kMostColumns, terminal_of_stdout("auto").width));
+  progress.show("");
+  Lines lines;
+  lines.add("{}", outcome.headline);
+  if (!trails.quiet) lines.append(outcome.text);
+  if (trails.json != "-") print(lines);
+  if (!trails.json.empty()) write_json(trails.json, outcome.json);
+  if (!trails.page.empty()) page.write(html_of_trails(outcome.json, outcome.headline, record::version()));
+  return outcome.is_equal() ? kWithinTolerance : kDrift;
+}
+
+}  // namespace msda::replay

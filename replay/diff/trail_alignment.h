@@ -1,0 +1,31 @@
+// Which row of one trail is which of the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "replay/diff/trail_run.h"
+
+namespace msda::replay {
+
+// Rows of one stream, one behind the other, that have no partner.
+struct TrailGap {
+  std::vector<size_t> a, b;
+  uint16_t stream = 0;
+  size_t at = 0;  // the row of A before which it lies; with `a`, the first of them
+};
+
+struct TrailAlignment {
+  std::vector<std::pair<size_t, size_t>> pairs;  // rows of A and of B, ascending by those of A
+  std::vector<TrailGap> gaps;                    // ascending by `at`
+  // Allocations as they were before they were first used, in the same order; they are no rows of the alignment.
+  std::vector<std::pair<size_t, size_t>> fresh;
+  int64_t measuring = 0;  // rows with which a tuner measures, in A and B together; they are left out
+};
+
+// Stream by stream, as streams may overtake one another.
+TrailAlignment align_trails(const TrailRun& a, const TrailRun& b);
+
+}  // namespace msda::replay

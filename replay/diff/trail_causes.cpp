@@ -1,0 +1,338 @@
+#include "replay/diff/trail_causes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <set>
+#include <string_view>
+
+#include "analysis/finding.h"
+#include "recorder/text/demangle.h"
+
+namespace msda::replay {
+namespace {
+
+using analysis::thousands;
+using capture::TrailKind;
+using capture::TrailRow;
+using Evidence = std::optional<std::string>;
+using Words = std::initializer_list<std::string_view>;
+
+struct PartingCase {
+  const TrailRun &a, &b;
+  const TrailAlignment& alignment;
+  const TrailPart& part;
+
+  bool is_pair() const { return part.is_pair(); }
+  size_t row_a() const { return part.a.front(); }
+  size_t row_b() const { return part.b.front(); }
+  bool any(const std::function<bool(const TrailRun&, size_t)>& holds) const { return any_a(holds) || any_b(holds); }
+  bool any_a(const std::function<bool(const TrailRun&, size_t)>& holds) const {
+    return std::ranges::any_of(part.a, [&](size_t row) { return holds(a, row); });
+  }
+  bool any_b(const std::function<bool(const TrailRun&, size_t)>& holds) const {
+    return std::ranges::any_of(part.b, [&](size_t row) { return holds(b, row); });
+  }
+};
+
+bool has_any(std::string_view text, Words words) {
+  return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != text.npos; });
+}
+
+std::string name_of_kernel(const TrailRun& run, size_t row) { return text::demangled(run.kernel(row).name); }
+
+// Where the caller, or the operator or the label that it goes by, has one of the words.
+bool is_called_by(const TrailRun& run, size_t row, Words words) {
+  const auto& [python, node, operation, label] = run.caller(row);
+  return std::ranges::any_of(std::array{&python, &node, &operation, &label},
+                             [&](const std::string* text) { return has_any(*text, words); });
+}
+
+bool is_copy_in(const PartingCase& one) { return one.is_pair() && one.a.row(one.row_a()).kind == TrailKind::kCopyIn; }
+
+Evidence host_memory(const PartingCase& one) {
+  if (!one.is_pair() || one.a.row(one.row_a()).kind != TrailKind::kHostMemory) return std::nullopt;
+  return fmt::format("memory of the host that launch {} of A reaches was not the same before it",
+                     thousands(one.a.launches[one.row_a()] + 1));
+}
+
+Evidence loss_scale(const PartingCase& one) {
+  const auto of_scaler = [](const TrailRun& run, size_t row) {
+    return is_called_by(run, row, {"grad_scaler", "GradScaler"}) ||
+           has_any(run.kernel(row).name, {"amp_update_scale", "amp_non_finite_check", "amp_foreach_non_finite"});
+  };
+  if (!one.any(of_scaler)) return std::nullopt;
+  return "it is called by the gradient scaler, or is the kernel with which that looks for overflow";
+}
+
+// A's data among the other copies of B.
+std::optional<size_t> copied_elsewhere(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {
+  constexpr uint64_t kLeast = 32;  // of fewer bytes, equal ones are no rarity
+  const TrailRow& wanted = a.row(row_a);
+  if (wanted.bytes < kLeast) return std::nullopt;
+  for (size_t i = 0; i < b.trail.rows.size(); ++i) {
+    const TrailRow& row = b.row(i);
+    const bool is_same = row.kind == TrailKind::kCopyIn && row.digest == wanted.digest && row.bytes == wanted.bytes;
+    if (is_same && i != row_b && is_comparable(a, row_a, b, i)) return i;
+  }
+  return std::nullopt;
+}
+
+Evidence data_order(const PartingCase& one) {
+  if (!is_copy_in(one)) return std::nullopt;
+  if (const auto at = copied_elsewhere(one.a, one.row_a(), one.b, one.row_b())) {
+    return fmt::format("what A copies here, B copies in {}", where_of(one.b, *at));
+  }
+  if (const auto at = copied_elsewhere(one.b, one.row_b(), one.a, one.row_a())) {
+    return fmt::format("what B copies here, A copies in {}", where_of(one.a, *at));
+  }
+  return std::nullopt;
+}
+
+Evidence batch(const PartingCase& one) {
+  if (!is_copy_in(one) || data_order(one)) return std::nullopt;
+  return fmt::format("{} bytes from the host are not the same, and are in no other copy of the other run",
+                     thousands(static_cast<int64_t>(one.a.row(one.row_a()).bytes)));
+}
+
+// Values of seeds that only one run has set.
+std::vector<uint64_t> own_seeds(const TrailRun& run, const TrailRun& other) {
+  std::set<uint64_t> values, others;
+  for (const auto& seed : run.seeds) values.insert(seed.value);
+  for (const auto& seed : other.seeds) others.insert(seed.value);
+  std::vector<uint64_t> own;
+  std::ranges::set_difference(values, others, std::back_inserter(own));
+  return own;
+}
+
+Evidence generator(const PartingCase& one) {
+  const std::vector<uint64_t> seeds_a = own_seeds(one.a, one.b), seeds_b = own_seeds(one.b, one.a);
+  const auto is_seed = [&](const ParameterDifference& word) {
+    return std::ranges::count(seeds_a, word.a) > 0 || std::ranges::count(seeds_b, word.b) > 0;
+  };
+  const auto found = std::ranges::find_if(one.part.parameters, is_seed);
+  if (found != one.part.parameters.end()) {
+    return fmt::format("the parameter at byte {} is a seed that only one run has set", found->offset);
+  }
+  const bool in_a = one.any_a(draws_random_numbers), in_b = one.any_b(draws_random_numbers);
+  if (!in_a && !in_b) return std::nullopt;
+  if (!one.is_pair() && in_a && in_b) return std::nullopt;
+  if (!one.is_pair()) return "only one run draws random numbers here: what is drawn later differs";
+  if (!seeds_a.empty() || !seeds_b.empty()) return "it draws random numbers, and the recorded seeds differ";
+  if (one.part.parameters.empty()) return std::nullopt;
+  return "it draws random numbers, and its parameters, seed or offset among them, differ";
+}
+
+Evidence other_gpu(const PartingCase& one) {
+  const std::string a = one.a.fact("gpu"), b = one.b.fact("gpu");
+  if (!a.empty() && !b.empty() && a != b) return fmt::format("the GPUs are {} and {}", a, b);
+  if (!one.is_pair()) return std::nullopt;
+  const std::string &of_a = one.a.kernel(one.row_a()).architecture, &of_b = one.b.kernel(one.row_b()).architecture;
+  if (of_a.empty() || of_b.empty() || of_a == of_b) return std::nullopt;
+  return fmt::format("the code is of {} and of {}", of_a, of_b);
+}
+
+// cuBLAS and cuDNN name TF32 kernels so; s1688 with float16 is another instruction.
+bool names_tf32(const TrailRun& run, size_t row) {
+  const std::string& name = run.kernel(row).name;
+  return has_any(name, {"tf32", "TF32"}) || (has_any(name, {"s1688"}) && !has_any(name, {"f16", "fp16", "h1688"}));
+}
+
+Evidence tf32(const PartingCase& one) {
+  const bool in_a = one.any_a(names_tf32), in_b = one.any_b(names_tf32);
+  if (in_a != in_b) return fmt::format("the name says TF32 in {} only", in_a ? "A" : "B");
+  for (const char* name : {"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TF32_OVERRIDE"}) {
+    const auto value = [&](const TrailRun& run) {
+      const auto found = run.run.environment.find(name);
+      return found == run.run.environment.end() ? std::string("(not set)") : found->second;
+    };
+    if (value(one.a) != value(one.b)) return fmt::format("{} is {} and {}", name, value(one.a), value(one.b));
+  }
+  return std::nullopt;
+}
+
+bool is_of_library(const TrailRun& run, size_t row) {
+  return has_any(name_of_kernel(run, row),
+                 {"cudnn",    "cutlass", "cublas",  "xmma",    "nvjet", "gemm",   "gemv",       "winograd",
+                  "convolve", "conv2d",  "dgrad",   "wgrad",   "fft",   "splitK", "nchwToNhwc", "nhwcToNchw",
+                  "volta_",   "turing_", "ampere_", "hopper_", "sm80_", "sm90_",  "sm100_",     "implicit_con"});
+}
+
+// Triton's kernels have the names of Python functions.
+bool is_of_triton(const TrailRun& run, size_t row) {
+  const std::string& name = run.kernel(row).name;
+  return !name.empty() && !name.starts_with("_Z") && !is_of_library(run, row) && !has_any(name, {"nccl", "fmha"});
+}
+
+int64_t measured(const TrailRun& run, const std::string& name) {
+  int64_t count = 0;
+  for (size_t i = 0; i < run.trail.rows.size(); ++i) {
+    count += (run.row(i).flags & TrailRow::kMeasures) != 0 && run.kernel(i).name == name;
+  }
+  return count;
+}
+
+Evidence tuner(const PartingCase& one) {
+  if (!one.is_pair() || !is_of_triton(one.a, one.row_a())) return std::nullopt;
+  const auto &kernel_a = one.a.kernel(one.row_a()), &kernel_b = one.b.kernel(one.row_b());
+  const auto *of_a = one.a.configuration(one.row_a()), *of_b = one.b.configuration(one.row_b());
+  const bool other_code = kernel_a.digest != kernel_b.digest,
+             other_grid = of_a != nullptr && of_b != nullptr && *of_a != *of_b;
+  if (kernel_a.name != kernel_b.name || (!other_code && !other_grid)) return std::nullopt;
+  const int64_t in_a = measured(one.a, kernel_a.name), in_b = measured(one.b, kernel_b.name);
+  const std::string how =
+      in_a + in_b > 0 ? fmt::format("; a tuner measured it, {} times in A, {} times in B", in_a, in_b) : std::string();
+  return fmt::format("a Triton kernel of the same name with other {}{}", other_code ? "code" : "grid or block", how);
+}
+
+Evidence algorithm(const PartingCase& one) {
+  if (!one.any(is_of_library)) return std::nullopt;
+  if (one.is_pair() && one.a.kernel(one.row_a()).name == one.b.kernel(one.row_b()).name) return std::nullopt;
+  return "cuDNN, cuBLAS or CUTLASS chose another kernel";
+}
+
+// The last allocation before it whose memory was not the same, of those that nobody had written.
+Evidence other_fresh_memory(const PartingCase& one, bool right_before) {
+  if (!one.is_pair()) return std::nullopt;
+  const int64_t at = one.a.launches[one.row_a()];
+  for (auto pair = one.alignment.fresh.rbegin(); pair != one.alignment.fresh.rend(); ++pair) {
+    const auto [row_a, row_b] = *pair;
+    if (row_a > one.row_a() || !is_comparable(one.a, row_a, one.b, row_b)) continue;
+    const int64_t user = one.a.launches[row_a] + 1;
+    if (one.a.row(row_a).digest == one.b.row(row_b).digest || (user == at) != right_before) continue;
+    return fmt::format(
+        "{} bytes that launch {} was the first to use were not the same before it: nobody had written them",
+        thousands(static_cast<int64_t>(one.a.row(row_a).bytes)), thousands(user));
+  }
+  return std::nullopt;
+}
+Evidence unwritten_memory(const PartingCase& one) { return other_fresh_memory(one, true); }
+Evidence unwritten_before(const PartingCase& one) { return other_fresh_memory(one, false); }
+
+Evidence unordered_streams(const PartingCase& one) {
+  const auto is_unordered = [](const TrailRun& run, size_t row) {
+    return (run.row(row).flags & TrailRow::kIsUnordered) != 0;
+  };
+  if (!one.any(is_unordered)) return std::nullopt;
+  return "another stream's work writes memory that it reaches, and nothing orders the two";
+}
+
+Evidence with_fact(const PartingCase& one, std::initializer_list<const char*> names, const char* text) {
+  int64_t most = 0;
+  const auto count = [&](const TrailRun& run, size_t row) {
+    for (const char* name : names) {
+      const auto found = run.kernel(row).facts.find(name);
+      if (found != run.kernel(row).facts.end()) most = std::max(most, found->second);
+    }
+    return false;
+  };
+  one.any(count);
+  return most > 0 ? Evidence(fmt::format(fmt::runtime(text), thousands(most))) : std::nullopt;
+}
+Evidence float_atomics(const PartingCase& one) {
+  return with_fact(one, {"float_atomics", "used_float_atomics"},
+                   "its code has {} atomic instructions that add floating-point numbers: their order may differ");
+}
+Evidence arrival_order(const PartingCase& one) {
+  return with_fact(one, {"may_communicate"}, "its blocks can hand results to one another as they arrive");
+}
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// "libcudnn.so.9: libcudnn.so.9.1.0 | libcudnn.so.9.2.1", of the driver's library or of all others.
+std::vector<std::string> other_libraries(const TrailRun& a, const TrailRun& b, bool of_driver) {
+  std::vector<std::string> differences;
+  for (const auto& [name, path] : a.run.libraries) {
+    const auto found = b.run.libraries.find(name);
+    if (found == b.run.libraries.end() || name.starts_with("libcuda.") != of_driver) continue;
+    if (file_name(path) != file_name(found->second)) {
+      differences.push_back(fmt::format("{}: {} | {}", name, file_name(path), file_name(found->second)));
+    }
+  }
+  return differences;
+}
+
+std::vector<std::string> other_driver(const TrailRun& a, const TrailRun& b) {
+  std::vector<std::string> differences = other_libraries(a, b, true);
+  for (const char* name : {"driver", "cuda"}) {
+    const std::string of_a = a.fact(name), of_b = b.fact(name);
+    if (!of_a.empty() && !of_b.empty() && of_a != of_b)
+      differences.push_back(fmt::format("{}: {} | {}", name, of_a, of_b));
+  }
+  return differences;
+}
+
+Evidence listed(const std::vector<std::string>& differences) {
+  if (differences.empty()) return std::nullopt;
+  return fmt::format("{}", fmt::join(differences, "; "));
+}
+Evidence library(const PartingCase& one) { return listed(other_libraries(one.a, one.b, false)); }
+Evidence driver(const PartingCase& one) { return listed(other_driver(one.a, one.b)); }
+
+constexpr unsigned bit(TrailDivergence kind) { return 1U << static_cast<unsigned>(kind); }
+constexpr unsigned kKernel = bit(TrailDivergence::kAnotherKernel), kParameters = bit(TrailDivergence::kOtherParameters),
+                   kInput = bit(TrailDivergence::kOtherInput), kOutput = bit(TrailDivergence::kOtherOutput),
+                   kOnly = bit(TrailDivergence::kOnlyInA) | bit(TrailDivergence::kOnlyInB),
+                   kWork = kKernel | kParameters | kOutput | kOnly, kAny = kWork | kInput;
+
+struct CauseRule {
+  const char* cause;
+  unsigned kinds;  // of divergences that it can be the cause of
+  Evidence (*evidence)(const PartingCase&);
+};
+// The first that holds is the cause. What was found by comparing comes before what the code could do, and that before
+// facts of the machine.
+constexpr CauseRule kRules[] = {
+    {"host_memory", kInput, host_memory},
+    {"loss_scale", kAny, loss_scale},
+    {"data_order", kInput, data_order},
+    {"batch", kInput, batch},
+    {"generator", kWork, generator},
+    {"gpu", kWork, other_gpu},
+    {"tf32", kKernel | kOnly, tf32},
+    {"library", kKernel, library},
+    {"tuner", kKernel | kParameters, tuner},
+    {"algorithm", kKernel | kOnly, algorithm},
+    {"unwritten_memory", kOutput, unwritten_memory},
+    {"unordered_streams", kOutput, unordered_streams},
+    {"float_atomics", kOutput, float_atomics},
+    {"arrival_order", kOutput, arrival_order},
+    {"unwritten_memory", kOutput, unwritten_before},
+    {"library", kOutput | kParameters | kOnly, library},
+    {"driver", kKernel | kOutput | kParameters, driver},
+};
+
+}  // namespace
+
+bool draws_random_numbers(const TrailRun& run, size_t row) {
+  const Words words{"distribution", "dropout", "hilox",    "curand",      "bernoulli", "randperm",
+                    "randint",      "randn",   "uniform_", "multinomial", "aten::rand"};
+  return has_any(name_of_kernel(run, row), words) || is_called_by(run, row, words);
+}
+
+void find_cause(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment, TrailPart& part) {
+  const PartingCase one{a, b, alignment, part};
+  std::string cause;
+  std::vector<std::string> evidence;
+  for (const CauseRule& rule : kRules) {
+    if ((rule.kinds & bit(part.kind)) == 0) continue;
+    const Evidence found = rule.evidence(one);
+    if (!found) continue;
+    if (cause.empty()) cause = rule.cause;
+    evidence.push_back(*found);
+  }
+  part.cause = cause;
+  part.evidence.insert(part.evidence.end(), evidence.begin(), evidence.end());
+}
+
+std::vector<std::string> other_machine(const TrailRun& a, const TrailRun& b) {
+  std::vector<std::string> differences = other_driver(a, b);
+  if (a.fact("gpu") != b.fact("gpu")) differences.push_back(fmt::format("gpu: {} | {}", a.fact("gpu"), b.fact("gpu")));
+  for (std::string& one : other_libraries(a, b, false)) differences.push_back(std::move(one));
+  return differences;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,73 @@
+#include "replay/diff/trail_next.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string_view>
+
+#include "recorder/text/shell.h"
+
+namespace msda::replay {
+namespace {
+
+// The program as it was called.
+std::string command_of(const TrailRun& run) {
+  std::string command;
+  for (const std::string& word : run.run.argv) command += (command.empty() ? "" : " ") + text::shell_word(word);
+  return command.empty() ? "COMMAND" : command;
+}
+
+// Matches this name only.
+std::string pattern_of(const std::string& name) {
+  constexpr std::string_view kSpecial = ".[]{}()*+?^$|\\";
+  std::string pattern = "^";
+  for (const char c : name) {
+    if (kSpecial.find(c) != kSpecial.npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern + "$";
+}
+
+struct Place {
+  const TrailRun& run;  // in which the launch is
+  size_t row;
+  std::string launch() const { return std::to_string(run.launches[row]); }
+};
+
+std::string survey(const Place& at, const char* flags) {
+  return fmt::format("msda-replay survey {}--from {} --to {} -- {}", flags, at.launch(), at.launch(),
+                     command_of(at.run));
+}
+
+// The call itself, with its tensors, which show and run of the file then explain.
+std::string record_kernel(const Place& at) {
+  return fmt::format("msda-record --kernel {} -o launch.h5 -- {}",
+                     text::shell_word(pattern_of(at.run.kernel(at.row).name)), command_of(at.run));
+}
+
+}  // namespace
+
+std::string next_command(const TrailRun& a, const TrailRun& b, const TrailPart& part) {
+  const Place at = part.a.empty() ? Place{b, part.b.front()} : Place{a, part.a.front()};
+  const std::string command = command_of(at.run);
+  const bool is_kernel = at.run.row(at.row).kind == capture::TrailKind::kLaunch && !at.run.kernel(at.row).name.empty();
+  // Of causes that a switch removes: whether the runs are then equal.
+  const std::map<std::string_view, std::string> settings{{"tf32", "NVIDIA_TF32_OVERRIDE=0"},
+                                                         {"unordered_streams", "CUDA_LAUNCH_BLOCKING=1"}};
+  if (const auto setting = settings.find(part.cause); setting != settings.end()) {
+    return fmt::format("{} msda-record --trail -o again.h5 -- {}", setting->second, command);
+  }
+  const bool is_result = part.kind == TrailDivergence::kOtherOutput && is_kernel;
+  if (is_result && part.cause == "unwritten_memory") return survey(at, "--poison ");
+  if (is_result) return survey(at, "");
+  const bool is_launch_itself = part.kind == TrailDivergence::kAnotherKernel ||
+                                (part.kind == TrailDivergence::kOtherParameters && part.cause != "generator");
+  if (is_launch_itself && is_kernel) return record_kernel(at);
+  // Seeds, environment, libraries and arguments of the run.
+  if (part.kind == TrailDivergence::kOtherInput || part.cause == "generator") {
+    return fmt::format("msda-replay show {}", text::shell_word(at.run.file));
+  }
+  return is_kernel ? record_kernel(at) : fmt::format("msda-replay show {}", text::shell_word(at.run.file));
+}
+
+}  // namespace msda::replay

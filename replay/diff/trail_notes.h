@@ -1,0 +1,22 @@
+// What differs between two runs, or is not known, and does not decide where they part.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "replay/diff/trail_alignment.h"
+#include "replay/diff/trail_pairs.h"
+
+namespace msda::replay {
+
+// What was found: the gap at which they part, if it is one; and the row of A from which on they do.
+struct TrailDecision {
+  const TrailGap* gap = nullptr;
+  bool is_different = false;
+  size_t from = 0;
+};
+
+std::vector<std::string> notes_of(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment,
+                                  const std::vector<ComparedPair>& pairs, const TrailDecision& decision);
+
+}  // namespace msda::replay

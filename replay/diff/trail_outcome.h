@@ -1,0 +1,27 @@
+// Compares what a command names: two files, two folders with a file for each rank, or several runs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "replay/base/json.h"
+#include "replay/base/lines.h"
+
+namespace msda::replay {
+
+struct TrailOutcome {
+  Json json;             // docs/diff.schema.json, "trail"
+  std::string headline;  // the answer
+  std::string place;     // of runs that part, where
+  Lines text;            // the rest
+  bool is_equal() const { return json["equal"].get<bool>(); }
+};
+
+// Files, or folders of files. The first is compared with each other one. Throws BadInput.
+TrailOutcome compare_trails(const std::vector<std::string>& operands, size_t columns);
+
+}  // namespace msda::replay

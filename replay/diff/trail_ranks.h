@@ -1,0 +1,19 @@
+// The files of a run of several ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace msda::replay {
+
+struct RankFiles {
+  std::string rank, a, b;  // of each run
+};
+
+bool is_folder(const std::string& path);
+
+// Pairs the captures of two folders: by the ranks that the files tell (the fact `rank`, or RANK in the environment), or
+// by their names. Throws BadInput where a rank has no partner.
+std::vector<RankFiles> paired_ranks(const std::string& folder_a, const std::string& folder_b);
+
+}  // namespace msda::replay

@@ -1,0 +1,50 @@
+// A recorded trail and the run that it is of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/capture/capture.h"
+#include "recorder/capture/trail.h"
+
+namespace msda::replay {
+
+struct TrailRun {
+  std::string file;
+  capture::Trail trail;
+  capture::Run run;
+  std::vector<capture::Seed> seeds;
+  std::vector<uint32_t> launches;  // of each row: kernels launched up to it, itself among them
+
+  const capture::TrailRow& row(size_t at) const { return trail.rows[at]; }
+  const capture::TrailKernel& kernel(size_t at) const;  // an empty one if the row has none
+  const capture::TrailCaller& caller(size_t at) const;  // the same
+  // Null if the row has none.
+  const capture::TrailConfiguration* configuration(size_t at) const;
+  const std::string& parts(size_t at) const;
+  // The bytes that it was launched with; addresses are Trail::kAddress.
+  std::vector<std::byte> parameters(size_t at) const;
+  std::string fact(const char* name) const;  // of /run; empty if there is none
+};
+
+// Throws BadInput if the file holds no trail; its message says how to record one.
+TrailRun read_trail_run(const std::string& file);
+
+bool is_launch(const capture::TrailRow& row);  // of a kernel, a graph or an operator
+bool is_copy(const capture::TrailRow& row);
+// Digested by both, and of the same bytes.
+bool is_comparable(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b);
+
+// A word of parameters that differs; of eight bytes, or fewer at the end. kAddress: an address.
+struct ParameterDifference {
+  size_t offset;
+  uint64_t a, b;
+  bool in_a, in_b;  // its offset lies within them
+};
+std::vector<ParameterDifference> parameter_differences(const TrailRun& a, size_t row_a, const TrailRun& b,
+                                                       size_t row_b);
+
+}  // namespace msda::replay
