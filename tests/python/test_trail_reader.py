@@ -206,3 +206,30 @@ def test_other_digests_are_refused(tmp_path):
     with pytest.raises(msda_replay.CaptureError, match="is no digest"):
         Receipt([{"operator": "o", "options": {}, "inputs": {"x": "md5:1"}, "outputs": {}}]).write(tmp_path / "a.h5")
     assert not list(tmp_path.iterdir())
+
+
+def call_of_row(capture, index):
+    """The number of the call that a row belongs to."""
+    rows = list(msda_replay.trail(capture))
+    begun = sum(row.parameters is not None for row in rows[:index + 1])
+    return begun - (rows[index].kind == "call")
+
+
+KINDS = {"input": "other_input", "output": "other_output", "of no inputs": "other_output", "options": "other_parameters", "fewer": "only_in_a"}
+
+
+@pytest.mark.parametrize("name", changes())
+def test_the_command_finds_the_same_difference(replay, tmp_path, name):
+    """What only one has, and behind which all is equal, is a note of the command."""
+    change, sentence = changes()[name]
+    other = copy.deepcopy(calls())
+    change(other)
+    paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
+    for path, receipt in zip(paths, (calls(), other)):
+        Receipt(receipt).write(path)
+    told = replay("diff", *paths, "--json", "-", expect=int(name in KINDS)).json
+    if name not in KINDS:
+        assert told["equal"] and any("only in B" in note for note in told["notes"]) == (name in ("operator", "more outputs"))
+        return
+    assert told["first"]["kind"] == KINDS[name]
+    assert call_of_row(paths[0], told["first"]["a"]["row"]) == (int(sentence.split()[1]) if sentence.startswith("call") else 5)
