@@ -39,6 +39,17 @@ def d_fine(torch, chosen):
     return model, lambda: model(pixel_values=pixels, labels=labels).loss, transformers
 
 
+def detr(torch, chosen):
+    import transformers
+    from recording import client
+
+    pixels, labels = client.make_batch(torch, argparse.Namespace(batch=2, size=chosen.size, device=chosen.device))
+    config = transformers.DetrConfig(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, num_labels=client.CLASSES,
+                                     backbone_config=transformers.ResNetConfig(out_features=["stage4"]))
+    model = transformers.DetrForObjectDetection(config).to(chosen.device).train()
+    return model, lambda: model(pixel_values=pixels, labels=labels).loss, transformers
+
+
 def keypoint_rcnn(torch, chosen):
     import torchvision
 
@@ -103,7 +114,7 @@ def mamba(torch, chosen):
     return model, lambda: model(input_ids=tokens, labels=tokens).loss, transformers
 
 
-MODELS = {**training.MODELS, "d-fine": d_fine, "keypoint-rcnn": keypoint_rcnn, "deeplab": deeplab, "deform-conv": deformable_convolution,
+MODELS = {**training.MODELS, "d-fine": d_fine, "detr": detr, "keypoint-rcnn": keypoint_rcnn, "deeplab": deeplab, "deform-conv": deformable_convolution,
           "gat": training.graph_net("GAT"), "sage": training.graph_net("GraphSAGE"), "gin": training.graph_net("GIN"), "cubic": cubic, "mamba": mamba}
 
 

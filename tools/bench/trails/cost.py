@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What a trail costs: the time of a training step with `msda-record --trail` and without, side by side.
+
+    python3 tools/bench/trails/cost.py --rounds 3 -o cost.json
+
+In each round each model (tools/bench/surveyed/client.py) is trained in two processes, one after the other, without the recorder and with it;
+in every other round the recorded one is first. A process's step is the median of its steps but the first two, which compile and load. The ratio
+is of the two processes of a round; the table has the median of the rounds and the least and the greatest one. "bytes" is the size of the
+capture for each launch.
+
+Exit status 1 if a run fails, or with --most if a model's median ratio is greater; 77 if there is no GPU, PyTorch, or a model's library.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
+
+from trails import pairs, reading  # noqa: E402 (after the path)
+from trails.campaign import count  # noqa: E402
+
+CLIENT = pathlib.Path(__file__).resolve().parents[1] / "surveyed" / "client.py"
+MODELS = ("detr", "gpt-2", "raft", "mask-rcnn")
+WARM = 2  # steps at the beginning that do not count
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--models", default=",".join(MODELS), metavar="MODEL,...", help=f"of the surveyed client; default {','.join(MODELS)}")
+    add("--rounds", type=count, default=3, metavar="N", help="default 3")
+    add("--steps", type=count, default=10, metavar="N", help="of a process (10)")
+    add("--most", type=float, metavar="RATIO", help="exit status 1 above it")
+    add("--build", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")), metavar="DIR", help="default build")
+    add("--python", default=sys.executable, metavar="PROGRAM", help="that runs the client; default this one")
+    add("--client", type=pathlib.Path, default=CLIENT, metavar="FILE", help="another client that prints the same line")
+    add("--limit", type=float, default=300, metavar="S", help="for one process (300)")
+    add("-o", "--output", type=pathlib.Path, metavar="FILE", help="all runs, as JSON")
+    chosen = parser.parse_args(arguments)
+    chosen.models = list(dict.fromkeys(chosen.models.split(",")))
+    if chosen.steps <= WARM:
+        parser.error(f"--steps: more than {WARM}, the first {WARM} do not count")
+    if not (chosen.build / "bin" / "msda-record").is_file():
+        parser.error(f"no file {chosen.build / 'bin' / 'msda-record'}: build it, or name the build folder with --build")
+    chosen.build = chosen.build.absolute()
+    return chosen
+
+
+def measure_round(programs, chosen, model, number, folder):
+    """{"plain", "trail": seconds of a step, "launches", "bytes"}."""
+    found, capture = {"model": model, "round": number}, folder / "cost.h5"
+    for mode in ("plain", "trail") if number % 2 == 0 else ("trail", "plain"):
+        run = programs.run_client([model, "--steps", chosen.steps], capture if mode == "trail" else None)
+        found[mode] = statistics.median(run["seconds"][WARM:])
+    found["launches"], found["bytes"] = reading.Trail(capture).launches(), capture.stat().st_size
+    capture.unlink()
+    return found
+
+
+def rows_of(found):
+    """A row for each model: medians of the rounds, and the ratios' range."""
+    for model in dict.fromkeys(one["model"] for one in found):
+        mine = [one for one in found if one["model"] == model]
+        ratios = [one["trail"] / one["plain"] for one in mine]
+        yield {"model": model, "ratio": statistics.median(ratios), "least": min(ratios), "greatest": max(ratios),
+               **{mode: statistics.median(one[mode] for one in mine) for mode in ("plain", "trail")}, "launches": mine[-1]["launches"],
+               "bytes": max(one["bytes"] / max(one["launches"], 1) for one in mine)}
+
+
+def table(rows):
+    lines = ["| model | step | with a trail | ratio | launches | bytes a launch |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        ratio = f"{row['ratio']:.2f} ({row['least']:.2f} to {row['greatest']:.2f})"
+        lines.append(f"| {row['model']} | {row['plain'] * 1e3:.1f} ms | {row['trail'] * 1e3:.1f} ms | {ratio} | {row['launches']:,} | {row['bytes']:.1f} |")
+    return "\n".join(lines)
+
+
+def main(arguments=None):
+    chosen = parse(arguments)
+    found, failures = [], []
+    with tempfile.TemporaryDirectory(prefix="trails.") as name:
+        programs = pairs.Programs(chosen.build, chosen.python, chosen.limit, pathlib.Path(name), chosen.client)
+        for number in range(chosen.rounds):
+            for model in chosen.models:
+                try:
+                    found.append(measure_round(programs, chosen, model, number, pathlib.Path(name)))
+                except pairs.Skip as why:
+                    print(f"cost: {model}: skipped: {why}", file=sys.stderr)
+                except (pairs.Failed, OSError, KeyError) as why:
+                    failures.append(f"{model}: {why}")
+    rows = list(rows_of(found))
+    if rows:
+        print(table(rows))
+    if chosen.output:
+        chosen.output.write_text(json.dumps(found, indent=1) + "\n")
+    failures += [f"{row['model']}: {row['ratio']:.2f} times as long, at most {chosen.most}" for row in rows if chosen.most and row["ratio"] > chosen.most]
+    for line in failures:
+        print(f"cost: {line}", file=sys.stderr)
+    return 1 if failures else 0 if rows else pairs.SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
