@@ -204,6 +204,18 @@ def test_a_campaign(stand_ins, capsys):
     assert all(one["bytes"] > 0 and one["launches"] == 99 for one in found) and not (stand_ins / "kept").exists()
 
 
+def test_captures_go_after_their_last_pair(tmp_path, stand_ins):
+    chosen = campaign.parse(["--model", "triton", "--build", str(stand_ins / "build"), "--kinds", "equal,atomic,tuner", "--pairs", "2"])
+    made = campaign.Campaign(chosen, tmp_path)
+    names = {f"{kind}-0-{side}.h5" for kind, side in (("equal", "b"), ("atomic", "a"), ("atomic", "b"), ("tuner", "b"))} | {"plain-0.h5", "plain-1.h5"}
+    for name in names:
+        (tmp_path / name).touch()
+    for kind, gone in (("tuner", {"tuner-0-b.h5"}), ("atomic", {"atomic-0-a.h5", "atomic-0-b.h5"}), ("equal", {"equal-0-b.h5", "plain-0.h5"})):
+        made.done_with(kind, 0)
+        names -= gone
+        assert {path.name for path in tmp_path.glob("*.h5")} == names
+
+
 def test_a_wrong_pair_fails_the_campaign(stand_ins, capsys, monkeypatch):
     monkeypatch.setenv("SAY", "batch")
     assert run_campaign(stand_ins, "--kinds", "dropout_seed,workers_order", "--pairs", "1") == 1

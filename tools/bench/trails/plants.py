@@ -5,8 +5,8 @@ import time
 
 from . import expected
 
-SPIN = 20_000_000  # cycles: some 10 ms, longer than a launch takes to begin
-PATIENCE = 1.0  # seconds, after which the spinning has ended although others use the device as well
+SPIN = 100_000_000  # cycles: some 50 ms, longer than two launches take to begin
+PATIENCE = 2.0  # seconds, after which the spinning has ended although others use the device as well
 
 
 class Plants:
