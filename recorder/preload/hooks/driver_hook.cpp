@@ -245,10 +245,21 @@ template <class Function>
 auto waited(Hook<Function> hook) {
   return [hook](auto... arguments) {
     program_waits();
-    if (trails()) Trail::instance().streams_meet();
+    if (trails()) Trail::instance().before_wait();
     const Result result = hook(arguments...);
+    if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(arguments...);
     program_waited();
     if (surveys()) Survey::instance().look_at_results();
+    return result;
+  };
+}
+
+// The program has learnt whether the device is done.
+template <class Function>
+auto queried(Hook<Function> hook) {
+  return [hook](auto stream_or_event) {
+    const Result result = hook(stream_or_event);
+    if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(stream_or_event);
     return result;
   };
 }
@@ -279,7 +290,7 @@ auto destroyed_stream(Hook<Function> hook) {
     const auto no_trial = undisturbed_turn();
     // First: afterwards the handle may be reused.
     if (surveys()) Survey::instance().memory().stream_destroyed(stream);
-    if (trails()) Trail::instance().streams_meet();
+    if (trails()) Trail::instance().before_wait();
     return hook(stream);
   };
 }
@@ -304,7 +315,7 @@ auto destroyed_event(Hook<Function> hook) {
 template <class Function>
 auto recorded_event(Hook<Function> hook) {
   return [hook](cuda::Event event, cuda::Stream stream, auto... flags) {
-    if (trails()) Trail::instance().streams_meet();
+    if (trails()) Trail::instance().event_recorded(event, stream_of(hook, stream));
     const Result result = hook(event, stream, flags...);
     if (keeps_time(event)) program_took_time();
     return result;

@@ -89,7 +89,7 @@ auto destroyed_graph(Hook hook) {
 template <class Hook>
 auto launched_graph(Hook hook) {
   return [hook](cuda::GraphExec exec, cuda::Stream stream) {
-    const cuda::Stream used = stream == nullptr && hook.per_thread() ? cuda::kStreamPerThread : stream;
+    const cuda::Stream used = stream_of(hook, stream);
     const auto launch = [&](auto& watcher, auto&& ticket, auto after) {
       watcher.before_graph(exec, used, ticket);
       const cuda::Result result = hook(exec, stream);

@@ -12,11 +12,14 @@
 
 namespace msda::record {
 
+inline unsigned first_of(unsigned flags, auto...) { return flags; }
+
 template <class Hook>
 auto created_stream(Hook hook) {
   return [hook](cuda::Stream* stream, auto... arguments) {
     const cuda::Result result = hook(stream, arguments...);
     if (surveys() && result == cuda::kSuccess) Survey::instance().memory().stream_created(*stream);
+    if (trails() && result == cuda::kSuccess) Trail::instance().stream_created(*stream, first_of(arguments...));
     return result;
   };
 }
@@ -31,7 +34,7 @@ inline TrialLock::Turn undisturbed_turn() { return surveys() ? Survey::instance(
 template <class Hook>
 auto undisturbed(Hook hook) {
   return [hook](auto... arguments) {
-    if (trails()) Trail::instance().streams_meet();
+    if (trails()) Trail::instance().before_wait();
     if (!surveys()) return hook(arguments...);
     const auto alone = Survey::instance().no_trial();
     (note_stream(arguments), ...);
@@ -39,18 +42,30 @@ auto undisturbed(Hook hook) {
   };
 }
 
-inline void take_stream(cuda::Stream& to, cuda::Stream stream) { to = stream; }
-void take_stream(cuda::Stream&, const auto&) {}
+inline void take_stream(Trail::Work& work, cuda::Stream stream) {
+  work.stream = stream;
+  work.is_waited_for = false;
+}
+void take_stream(Trail::Work&, const auto&) {}
 
 // A copy or a memset that leaves a trail, with these arguments.
 template <class Hook>
 cuda::Result do_trailed(Trail::Work& work, Hook hook, auto... arguments) {
-  (take_stream(work.stream, arguments), ...);
-  if (work.stream == nullptr && hook.per_thread()) work.stream = cuda::kStreamPerThread;
+  (take_stream(work, arguments), ...);
+  work.stream = stream_of(hook, work.stream);
   Trail::instance().before_work(work);
   const cuda::Result result = hook(arguments...);
   Trail::instance().after_work(work, result);
   return result;
+}
+
+template <class Hook>
+auto waited_for_event(Hook hook) {
+  return [hook](cuda::Stream stream, cuda::Event event, unsigned flags) {
+    if (!trails()) return undisturbed(hook)(stream, event, flags);
+    Trail::instance().stream_waits(stream_of(hook, stream), event);
+    return hook(stream, event, flags);
+  };
 }
 
 // A function that writes memory, with these arguments: `note` tells where, and `what` makes the work that it is.

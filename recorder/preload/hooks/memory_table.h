@@ -103,7 +103,7 @@
   MSDA_TWINS(X, cuStreamAddCallback, _ptsz, (cuda::Stream stream, void (*function)(cuda::Stream, cuda::Result,         \
     void*), void* data, unsigned flags), (stream, function, data, flags), undisturbed, "cuStreamAddCallback")          \
   MSDA_TWINS(X, cuStreamWaitEvent, _ptsz, (cuda::Stream stream, cuda::Event event, unsigned flags), (stream, event,    \
-    flags), undisturbed, "cuStreamWaitEvent")                                                                          \
+    flags), waited_for_event, "cuStreamWaitEvent")                                                                          \
   MSDA_TWINS(X, cuStreamWaitValue32_v2, _ptsz, (cuda::Stream stream, cuda::DevicePointer at, unsigned value,           \
     unsigned flags), (stream, at, value, flags), undisturbed, "cuStreamWaitValue32")                                   \
   MSDA_TWINS(X, cuStreamWaitValue64_v2, _ptsz, (cuda::Stream stream, cuda::DevicePointer at, uint64_t value,           \
@@ -111,6 +111,8 @@
   MSDA_TWINS(X, cuWaitExternalSemaphoresAsync, _ptsz, (const void* semaphores, const void* parameters, unsigned        \
     count, cuda::Stream stream), (semaphores, parameters, count, stream), undisturbed,                                 \
     "cuWaitExternalSemaphoresAsync")                                                                                   \
+  MSDA_TWINS(X, cuStreamQuery, _ptsz, (cuda::Stream stream), (stream), queried, "cuStreamQuery")                       \
+  X(cuEventQuery, cuda::Result, (cuda::Event event), (event), queried, "cuEventQuery", 13000, false)                   \
   X(cuIpcGetMemHandle, cuda::Result, (void* handle, cuda::DevicePointer memory), (handle, memory),                     \
     exported_memory, "cuIpcGetMemHandle", 13000, false)                                                                \
   X(cuIpcOpenMemHandle_v2, cuda::Result, (cuda::DevicePointer* pointer, cuda::IpcHandle handle, unsigned flags),       \

@@ -9,6 +9,11 @@ namespace msda::record {
 // Whether what this thread does is the program's, and watched.
 inline bool watches_all() { return config().watches_all() && !inside; }
 
+// Of a hook that may be the twin for per-thread default streams.
+cuda::Stream stream_of(const auto& hook, cuda::Stream stream) {
+  return stream == nullptr && hook.per_thread() ? cuda::kStreamPerThread : stream;
+}
+
 // Null: nobody needs to know them.
 inline KnownGraphs* watched_graphs() {
   if (surveys()) return &Survey::instance().graphs();

@@ -45,6 +45,7 @@ void Trail::forget_in_child() {
   new (&functions_) decltype(functions_);
   new (&launches_of_graphs_) decltype(launches_of_graphs_);
   new (&graphs_) KnownGraphs;
+  new (&order_) StreamOrder;
   new (&streams_) decltype(streams_);
   new (&values_) decltype(values_);
   new (&callers_) decltype(callers_);
@@ -104,14 +105,15 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   launch.row.stream = stream_number(launch.stream);
   if (parts != nullptr) launch.row.parts = *variant.parts_entry;
   ticket.stream = launch.stream;
-  ticket.row = rows_.append(launch.row, launch.words.place);
   ticket.is_known = parts != nullptr;
+  if (ticket.is_known) ticket.writes = ranges_of(*parts, launch.words);
+  if (is_unordered(launch, ticket)) launch.row.flags |= Row::kIsUnordered;
+  ticket.row = rows_.append(launch.row, launch.words.place);
   rows_.awaits(next);  // that it is given to the device
   for (const auto& [offset, word] : FunctionLaunches::changes_of(variant, launch.words)) {
     rows_.changed_word(offset, word);
   }
   if (parts != nullptr) {
-    ticket.writes = ranges_of(*parts, launch.words);
     for (const auto& [pointer, range] : ticket.writes) pending_.before_write({&range, 1}, launch.stream);
     return;
   }
@@ -139,6 +141,20 @@ std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t mo
     pieces.push_back({offset, {begin, std::min(most, end - begin)}, end - begin > most});
   }
   return pieces;
+}
+
+// Whether it reaches memory that other streams' work writes, with nothing that orders the two. Of a launch that is not
+// known each address may be one at which it writes.
+bool Trail::is_unordered(const Begun& launch, const Ticket& ticket) {
+  constexpr uint64_t kLittle = 16;
+  std::vector<DeviceRange> reaches, writes;
+  for (const PointerWord& pointer : launch.words.pointers) reaches.push_back({pointer.address, kLittle});
+  for (const auto& [pointer, range] : ticket.writes) writes.push_back(range);
+  reaches.insert(reaches.end(), writes.begin(), writes.end());
+  order_.begin(launch.stream, stream_number(launch.stream));
+  const bool is_unordered = order_.is_unordered(reaches);
+  order_.writes(ticket.is_known ? std::move(writes) : std::move(reaches));
+  return is_unordered;
 }
 
 // Copies what the launch reaches. False if there is no room.

@@ -20,6 +20,7 @@
 #include "recorder/preload/trail/learning_space.h"
 #include "recorder/preload/trail/memory_map.h"
 #include "recorder/preload/trail/pending_digests.h"
+#include "recorder/preload/trail/stream_order.h"
 #include "recorder/preload/trail/trail_rows.h"
 #include "recorder/preload/trail/written_parts.h"
 #include "recorder/preload/trail/written_ranges.h"
@@ -54,6 +55,7 @@ class Trail {
     const void* from_host = nullptr;   // where a plain copy from the host begins
     std::optional<uint64_t> value;     // to which memory is set
     cuda::Stream stream = nullptr;
+    bool is_waited_for = true;  // by the function that does it
     std::optional<uint64_t> row;
   };
   // Of a copy of rows or boxes.
@@ -64,8 +66,14 @@ class Trail {
 
   void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) noexcept;
   void freed(cuda::DevicePointer address, bool is_unmapped) noexcept;
-  // Others may go on once the device has done what a stream has so far: an event, a wait of the host's.
-  void streams_meet() noexcept;
+  // What orders streams: others may go on once the device has done what a stream has so far.
+  void stream_created(cuda::Stream stream, unsigned flags) noexcept;
+  void event_recorded(cuda::Event event, cuda::Stream stream) noexcept;
+  void stream_waits(cuda::Stream stream, cuda::Event event) noexcept;
+  void before_wait() noexcept;  // of the host's, or whatever tells others that a stream is done
+  void host_waited(cuda::Stream stream) noexcept;
+  void host_waited(cuda::Event event) noexcept;
+  void host_waited(cuda::Context = nullptr) noexcept;  // for all
   // The program's allocation has failed for want of memory: gives back the trail's own. False if it has none.
   bool make_room() noexcept;
   void context_ends(cuda::Context context) noexcept;
@@ -101,6 +109,7 @@ class Trail {
   std::vector<Piece> pieces_of(const LaunchWords& words, uint64_t most) const;
   uint32_t caller_within_budget();
   std::vector<std::pair<uint32_t, DeviceRange>> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
+  bool is_unordered(const Begun& launch, const Ticket& ticket);
   void note_first_use(const MemoryMap::Region& region, cuda::Stream stream);
   void note_host_memory(const PointerWord& pointer, cuda::Stream stream);
   void begin_work(Work& work);
@@ -114,6 +123,7 @@ class Trail {
   TrailRows rows_;
   PendingDigests pending_{rows_};
   LearningSpace space_;
+  StreamOrder order_;
   std::vector<std::shared_ptr<LearntLaunch>> learning_;  // whose rows wait for what they changed
   uint64_t unloads_ = 0;
   std::map<std::pair<cuda::Context, cuda::Function>, std::unique_ptr<Function>> functions_;  // until code is unloaded

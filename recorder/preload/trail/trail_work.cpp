@@ -86,6 +86,9 @@ void Trail::begin_work(Work& work) {
   const auto [caller, is_new] = callers_.try_emplace({work.kind, bytes}, Row::kNone);
   if (is_new) caller->second = caller_within_budget();
   row.caller = caller->second;
+  order_.begin(work.stream, row.stream);
+  if (order_.is_unordered(ranges)) row.flags |= Row::kIsUnordered;
+  order_.writes(work.written.ranges());
   work.row = rows_.append(row, ranges.empty() ? 0 : ranges.front().address);
   rows_.awaits(*work.row);  // that it is given to the device
   pending_.before_write(work.written.ranges(), work.stream);
@@ -99,6 +102,7 @@ void Trail::before_work(Work& work) noexcept {
 void Trail::after_work(Work& work, cuda::Result result) noexcept {
   if (!work.row) return;
   locked([&] {
+    if (work.is_waited_for && work.kind != Row::kSet) order_.host_waited(stream_number(work.stream));
     if (result != cuda::kSuccess || work.written.is_anywhere()) {
       rows_.failed(*work.row);
     } else {
@@ -160,8 +164,36 @@ void Trail::freed(cuda::DevicePointer address, bool is_unmapped) noexcept {
   });
 }
 
-void Trail::streams_meet() noexcept {
+void Trail::stream_created(cuda::Stream stream, unsigned flags) noexcept {
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  locked([&] { order_.created(stream, (flags & kNonBlocking) != 0); });
+}
+
+void Trail::event_recorded(cuda::Event event, cuda::Stream stream) noexcept {
+  locked([&] {
+    pending_.start();
+    order_.recorded(event, stream_number(stream));
+  });
+}
+
+void Trail::stream_waits(cuda::Stream stream, cuda::Event event) noexcept {
+  locked([&] { order_.waits(stream_number(stream), event); });
+}
+
+void Trail::before_wait() noexcept {
   locked([&] { pending_.start(); });
+}
+
+void Trail::host_waited(cuda::Stream stream) noexcept {
+  locked([&] { order_.host_waited(stream_number(stream)); });
+}
+
+void Trail::host_waited(cuda::Event event) noexcept {
+  locked([&] { order_.host_waited(event); });
+}
+
+void Trail::host_waited(cuda::Context) noexcept {
+  locked([&] { order_.host_waited(); });
 }
 
 bool Trail::make_room() noexcept {
@@ -181,6 +213,8 @@ void Trail::context_ends(cuda::Context context) noexcept {
     memory_.context_ends();
     space_.context_ends(context);
     functions_.clear();
+    order_ = StreamOrder();
+    streams_.clear();
     graphs_.context_ends();
     Saver::instance().context_ends(context);
     ChangeFinder::instance().context_ends(context);

@@ -1,0 +1,85 @@
+#include "recorder/preload/trail/stream_order.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace msda::record {
+
+void StreamOrder::created(cuda::Stream stream, bool is_independent) {
+  if (is_independent) {
+    independent_.insert(stream);
+  } else {
+    independent_.erase(stream);
+  }
+}
+
+void StreamOrder::merge(Clock& to, const Clock& from) {
+  if (to.size() < from.size()) to.resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) to[i] = std::max(to[i], from[i]);
+}
+
+StreamOrder::Clock& StreamOrder::clock_of(size_t number) {
+  if (streams_.size() <= number) streams_.resize(number + 1);
+  Clock& clock = streams_[number].clock;
+  if (clock.size() < streams_.size()) clock.resize(streams_.size());
+  return clock;
+}
+
+void StreamOrder::begin(cuda::Stream stream, size_t number) {
+  Clock& clock = clock_of(number);
+  Stream& mine = streams_[number];
+  mine.is_default = stream == nullptr;
+  mine.is_independent = independent_.contains(stream);
+  merge(clock, host_);
+  // The default stream waits for the others, and they wait for it, but for those that do not.
+  for (Stream& other : streams_) {
+    if ((mine.is_default && !other.is_independent) || (other.is_default && !mine.is_independent)) {
+      merge(clock, other.clock);
+    }
+  }
+  ++clock[number];
+  current_ = number;
+}
+
+bool StreamOrder::is_unordered(std::span<const DeviceRange> reaches) const {
+  const Clock& clock = streams_[current_].clock;
+  const auto overlaps = [](const DeviceRange& a, const DeviceRange& b) {
+    return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
+  };
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (i == current_) continue;
+    const uint64_t known = i < clock.size() ? clock[i] : 0;
+    const auto& last = streams_[i].last;
+    for (auto work = last.rbegin(); work != last.rend() && work->number > known; ++work) {
+      for (const DeviceRange& written : work->writes) {
+        if (std::ranges::any_of(reaches, [&](auto& range) { return overlaps(range, written); })) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void StreamOrder::writes(std::vector<DeviceRange> ranges) {
+  constexpr size_t kMost = 256;
+  Stream& mine = streams_[current_];
+  mine.last.push_back({mine.clock[current_], std::move(ranges)});
+  if (mine.last.size() > kMost) mine.last.pop_front();
+}
+
+void StreamOrder::recorded(cuda::Event event, size_t number) { events_[event] = clock_of(number); }
+
+void StreamOrder::waits(size_t number, cuda::Event event) {
+  if (const auto found = events_.find(event); found != events_.end()) merge(clock_of(number), found->second);
+}
+
+void StreamOrder::host_waited(cuda::Event event) {
+  if (const auto found = events_.find(event); found != events_.end()) merge(host_, found->second);
+}
+
+void StreamOrder::host_waited(size_t number) { merge(host_, clock_of(number)); }
+
+void StreamOrder::host_waited() {
+  for (const Stream& stream : streams_) merge(host_, stream.clock);
+}
+
+}  // namespace msda::record
