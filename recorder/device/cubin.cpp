@@ -221,23 +221,32 @@ void for_each_symbol(std::span<const std::byte> cubin, Visit&& visit) {
   }
 }
 
-// What the attributes of a function say that it needs from outside (.nv.info.<function>): the numbers of symbols. Each
-// attribute has a byte of form, a byte of kind, and 16 bits, which are the size of what follows if the form is 4.
-std::set<uint64_t> externals_in(std::span<const std::byte> attributes) {
+// Visits the contents of the attributes of one kind of a function (.nv.info.<function>). Each attribute has a byte of
+// form, a byte of kind, and 16 bits, which are the size of what follows if the form is 4; others are left out.
+template <class Visit>
+void for_each_attribute(std::span<const std::byte> attributes, std::byte kind, Visit&& visit) {
   constexpr size_t kHead = 4;
-  constexpr auto kSized = std::byte{4}, kExternals = std::byte{0x0F};
-  std::set<uint64_t> numbers;
+  constexpr auto kSized = std::byte{4};
   while (attributes.size() >= kHead) {
     const bool is_sized = attributes[0] == kSized;
     const size_t bytes = is_sized ? read<uint16_t>(attributes.data() + 2) : 0;
-    const bool are_externals = is_sized && attributes[1] == kExternals;
+    const bool is_of_kind = is_sized && attributes[1] == kind;
     attributes = attributes.subspan(kHead);
     if (bytes > attributes.size()) break;
-    for (size_t at = 0; are_externals && at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
-      numbers.insert(read<uint32_t>(attributes.data() + at));
-    }
+    if (is_of_kind) visit(attributes.first(bytes));
     attributes = attributes.subspan(bytes);
   }
+}
+
+// What it needs from outside: the numbers of symbols.
+std::set<uint64_t> externals_in(std::span<const std::byte> attributes) {
+  constexpr auto kExternals = std::byte{0x0F};
+  std::set<uint64_t> numbers;
+  for_each_attribute(attributes, kExternals, [&](std::span<const std::byte> content) {
+    for (size_t at = 0; at + sizeof(uint32_t) <= content.size(); at += sizeof(uint32_t)) {
+      numbers.insert(read<uint32_t>(content.data() + at));
+    }
+  });
   return numbers;
 }
 
@@ -337,6 +346,16 @@ std::multimap<uint64_t, Variable> variables_relocated_in(std::span<const std::by
     }
   }
   return found;
+}
+
+std::optional<unsigned> parameters_begin(std::span<const std::byte> cubin, std::string_view kernel) {
+  constexpr auto kBank = std::byte{0x0A};  // the number of a symbol, where they begin, and their size
+  std::optional<unsigned> begin;
+  const auto attributes = section_of(cubin, ".nv.info." + std::string(kernel));
+  for_each_attribute(attributes, kBank, [&](std::span<const std::byte> content) {
+    if (content.size() >= 2 * sizeof(uint32_t)) begin = read<uint16_t>(content.data() + sizeof(uint32_t));
+  });
+  return begin;
 }
 
 std::vector<std::string_view> functions_run_by(std::span<const std::byte> cubin, std::string_view kernel) {

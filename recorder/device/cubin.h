@@ -52,6 +52,9 @@ std::vector<std::string_view> functions_run_by(std::span<const std::byte> cubin,
 // The functions outside of the cubin that a kernel may call: vprintf, malloc, __assertfail, ...
 std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin, std::string_view kernel);
 
+// Where in constant bank 0 the kernel's parameters begin, in bytes; nothing if the cubin does not tell.
+std::optional<unsigned> parameters_begin(std::span<const std::byte> cubin, std::string_view kernel);
+
 // The function's machine code; empty if there is none.
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function);
 
