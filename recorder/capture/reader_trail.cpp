@@ -47,7 +47,7 @@ void Reader::read_trail(const std::string& dataset,
                         const std::function<void(std::span<const std::byte>)>& visit) const {
   const auto known = std::ranges::find(trail_datasets(), dataset, &TrailDataset::name);
   const auto group = impl_->trail_group();
-  if (!group || known == trail_datasets().end()) impl_->fail("has no /trail/" + dataset);
+  if (!group || known == trail_datasets().end()) impl_->fail("/trail/" + dataset + " is missing or a link");
   const Node node = impl_->open_member(*group, dataset);
   const int64_t bytes = impl_->checked_trail_bytes(node, known->element_bytes);
   const hid_t type = hdf5::unsigned_type(known->element_bytes);

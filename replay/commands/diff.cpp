@@ -135,10 +135,10 @@ std::optional<TrailsToCompare> trails_of(const DiffOptions& options) {
   trails.operands.insert(trails.operands.end(), options.more.begin(), options.more.end());
   if (!are_trails(trails.operands)) {
     if (!options.more.empty()) throw BadInput("diff: of captures without trails, name two");
-    if (!options.page.empty()) throw BadInput("--page: only runs with trails are drawn");
+    if (!options.page.empty()) throw BadInput("--page draws runs with trails only");
     return std::nullopt;
   }
-  if (options.slices) throw BadInput("--slices: compares calls in captures, not trails");
+  if (options.slices) throw BadInput("--slices compares calls in captures, not trails");
   return trails;
 }
 

@@ -12,7 +12,7 @@ namespace {
 using capture::TrailKind;
 using capture::TrailRow;
 
-const char* name_of(TrailKind kind) {
+const char* trail_kind_name(TrailKind kind) {
   constexpr const char* kNames[] = {"launch", "graph",       "copy_in",      "copy_within", "copy_out",
                                     "set",    "host_memory", "fresh_memory", "call"};
   static_assert(std::size(kNames) == static_cast<size_t>(TrailKind::kCount));
@@ -46,7 +46,7 @@ Json side_json(const TrailRun& run, const std::vector<size_t>& rows) {
   const TrailRow& row = run.row(at);
   const capture::TrailKernel& kernel = run.kernel(at);
   return {{"row", at},
-          {"what", name_of(row.kind)},
+          {"what", trail_kind_name(row.kind)},
           {"launch", row.kind == TrailKind::kLaunch ? Json(run.launches[at]) : Json()},
           {"kernel", text::demangled(kernel.name)},
           {"code", kernel.digest},
@@ -62,14 +62,14 @@ Json brief_json(const TrailRun& run, std::optional<size_t> at) {
   if (!at) return {};
   const TrailRow& row = run.row(*at);
   return {{"row", *at},
-          {"what", name_of(row.kind)},
+          {"what", trail_kind_name(row.kind)},
           {"launch", row.kind == TrailKind::kLaunch ? Json(run.launches[*at]) : Json()},
           {"kernel", text::demangled(run.kernel(*at).name)},
           {"digest", digest_json(row)},
           {"bytes", row.bytes}};
 }
 
-const char* name_of(PairResult result) {
+const char* pair_result_name(PairResult result) {
   return result == PairResult::kEqual ? "equal" : result == PairResult::kDiffers ? "differs" : "unknown";
 }
 
@@ -96,7 +96,7 @@ Json trail_json(const TrailRun& a, const TrailRun& b, const TrailDifferences& di
   const auto& compared = differences.compared;
   Json around = Json::array();
   for (const auto& [row_a, row_b, result] : differences.around) {
-    const char* how = !row_a ? "only_in_b" : !row_b ? "only_in_a" : name_of(result);
+    const char* how = !row_a ? "only_in_b" : !row_b ? "only_in_a" : pair_result_name(result);
     around.push_back({{"a", brief_json(a, row_a)}, {"b", brief_json(b, row_b)}, {"result", how}});
   }
   return {{"equal", !differences.first},

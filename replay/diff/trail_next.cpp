@@ -11,7 +11,7 @@ namespace msda::replay {
 namespace {
 
 // The program as it was called.
-std::string command_of(const TrailRun& run) {
+std::string program_of(const TrailRun& run) {
   std::string command;
   for (const std::string& word : run.run.argv) command += (command.empty() ? "" : " ") + text::shell_word(word);
   return command.empty() ? "COMMAND" : command;
@@ -36,20 +36,20 @@ struct Place {
 
 std::string survey(const Place& at, const char* flags) {
   return fmt::format("msda-replay survey {}--from {} --to {} -- {}", flags, at.launch(), at.launch(),
-                     command_of(at.run));
+                     program_of(at.run));
 }
 
 // The call itself, with its tensors, which show and run of the file then explain.
 std::string record_kernel(const Place& at) {
   return fmt::format("msda-record --kernel {} -o launch.h5 -- {}",
-                     text::shell_word(pattern_of(at.run.kernel(at.row).name)), command_of(at.run));
+                     text::shell_word(pattern_of(at.run.kernel(at.row).name)), program_of(at.run));
 }
 
 }  // namespace
 
 std::string next_command(const TrailRun& a, const TrailRun& b, const TrailPart& part) {
   const Place at = part.a.empty() ? Place{b, part.b.front()} : Place{a, part.a.front()};
-  const std::string command = command_of(at.run);
+  const std::string command = program_of(at.run);
   const bool is_kernel = at.run.row(at.row).kind == capture::TrailKind::kLaunch && !at.run.kernel(at.row).name.empty();
   // Of causes that a switch removes: whether the runs are then equal.
   const std::map<std::string_view, std::string> settings{{"tf32", "NVIDIA_TF32_OVERRIDE=0"},

@@ -22,7 +22,7 @@ constexpr size_t kMostParameters = 8;  // that are shown
 
 bool is_plausible(double number) { return std::isfinite(number) && std::abs(number) > 1e-9 && std::abs(number) < 1e9; }
 
-std::string caller_text(const capture::TrailCaller& caller) {
+std::string callers_of_row(const capture::TrailCaller& caller) {
   std::string text;
   for (const std::string* one : {&caller.label, &caller.node, &caller.operation, &caller.python}) {
     if (!one->empty()) text += (text.empty() ? "" : ", ") + *one;
@@ -55,9 +55,9 @@ std::string both_text(const std::string& a, const std::string& b) {
 }
 
 std::string callers_text(const TrailRun& a, const TrailRun& b, const TrailPart& part) {
-  if (part.a.empty()) return caller_text(b.caller(part.b.front()));
-  const std::string of_a = caller_text(a.caller(part.a.front()));
-  return part.b.empty() ? of_a : both_text(of_a, caller_text(b.caller(part.b.front())));
+  if (part.a.empty()) return callers_of_row(b.caller(part.b.front()));
+  const std::string of_a = callers_of_row(a.caller(part.a.front()));
+  return part.b.empty() ? of_a : both_text(of_a, callers_of_row(b.caller(part.b.front())));
 }
 
 void add_pair(Lines& lines, const TrailRun& a, const TrailRun& b, const TrailPart& part, size_t columns) {

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.pages("the page in the test's name",
 NOT_RUN = {
     r"tools/(demo|test|setup|lint)\b": "they install, build, check and run everything; continuous integration runs them",
     r"msda-replay survey|msda-record --survey": "surveys need a GPU; test_survey.py makes them on the stand-in driver",
+    r"msda-record --trail|msda-replay diff a\.h5 b\.h5": "trails need a GPU; test_trails.py compares some that it makes",
     r"msda-replay minimize survey\.h5|msda-replay run small\.h5 --mode original": "need a GPU; test_minimize_launch.py runs them on the stand-in driver",
     r"cmake|ctest": "the build that runs this test is made by them",
     r"(sudo )?(apt|apt-get) |pip install|tools/package/": "install packages; tools/package/try does, in bare containers",

@@ -3,6 +3,7 @@ where they part is known."""
 
 import dataclasses
 
+import h5py
 import pytest
 from schemas import check
 from test_report import read as read_page
@@ -131,6 +132,17 @@ def test_memory_that_nobody_had_written(diff, kernel):
     # The same memory: it is something else.
     told = diff(a, with_fresh(from_row(at), 1), expect=1)
     assert told["first"]["cause"] == ("float_atomics" if kernel == SCATTER else None)
+
+
+def test_what_was_compared_comes_before_what_may_be(diff):
+    """Memory that an earlier launch was the first to use explains less than atomics of the launch itself, and more than nothing."""
+    for kernel, cause in ((SCATTER, "float_atomics"), (ADAM, "unwritten_memory")):
+        at = place(kernel)
+        a, b = training(STEPS), training(STEPS, from_row(at))
+        for content, rows in enumerate((a, b)):
+            rows.insert(3 * STEP + 2, Row(FRESH, digest=content))
+        first = parted_at(diff(a, b, expect=1), a, at + 1, "other_output", cause)
+        assert any(f"launch {3 * LAUNCHES + 1} was the first to use" in text for text in first["evidence"])
 
 
 def test_other_memory_that_changes_nothing_is_a_note(diff):
@@ -461,8 +473,6 @@ def test_launches_that_a_trail_lacks_are_a_note(diff):
 def test_a_file_without_a_trail(replay, tmp_path):
     a = write_trail(tmp_path / "a.h5", training(2))
     b = write_trail(tmp_path / "b.h5", training(2))
-    import h5py
-
     with h5py.File(b, "r+") as file:
         del file["trail"]
     for pair in ((a, b), (b, a)):
@@ -470,6 +480,9 @@ def test_a_file_without_a_trail(replay, tmp_path):
         assert f"{b}: has no trail to compare with" in said and "msda-record --trail -o" in said
     assert "name two" in replay("diff", b, b, b, expect=2).err
     assert "--slices" in replay("diff", a, a, "--slices", expect=2).err
+
+
+EXTRA = 50
 
 
 def rank_rows(changed=None):
@@ -494,13 +507,15 @@ def test_ranks(replay, tmp_path, told_by):
             rows = rank_rows(from_row(parts_at) if run == "b" else None)
             if run == "b" and rank != 1:
                 rows[AT * (STEP + 1) + STEP - 1].digest = rank_rows()[AT * (STEP + 1) + STEP - 1].digest
+            if rank == 1:  # which therefore parts at a later row than the others
+                rows = [Row(SET, digest=i) for i in range(EXTRA)] + rows
             name = f"rank{rank}.h5" if told_by == "name" else f"{run}-{7 - rank if run == 'a' else rank}.h5"
             options = {"fact": {"run": {"rank": str(rank)}}, "environment": {"environment": {"RANK": str(rank)}}, "name": {}}[told_by]
             write_trail(tmp_path / run / name, rows, **options)
     told = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
     check(told, "diff")
     first, rank = told["first"], "rank1.h5" if told_by == "name" else "1"
-    assert (first["rank"], first["cause"], first["a"]["row"]) == (rank, "float_atomics", at + AT)
+    assert (first["rank"], first["cause"], first["a"]["row"]) == (rank, "float_atomics", at + AT + EXTRA)
     assert [one["collectives"] for one in told["ranks"]] == [AT] * 3
     others = [one for one in told["ranks"] if one["rank"] != rank]
     assert all("nccl" in one["first"]["a"]["kernel"] for one in others)

@@ -37,7 +37,7 @@ void add_trail_head(Html& html, const Json& comparison, const std::string& headl
 }
 
 // "launch 12", or what else it is.
-std::string place_of(const Json& side) {
+std::string place_of_side(const Json& side) {
   return side.at("launch").is_null() ? text_at(side, "what") : "launch " + thousands(count_at(side, "launch"));
 }
 
@@ -76,7 +76,7 @@ void add_both_sides(Html& html, const Json& first) {
     const auto row = html.in("tr");
     for (const char* name : {"", "A", "B"}) html.add("th", {{"scope", "col"}}, name);
   }
-  add("where", place_of);
+  add("where", place_of_side);
   add("kernel", [](const Json& side) { return text_at(side, "kernel"); });
   add("called by", caller_of_side);
   add("launched", [](const Json& side) { return configuration_text(side.at("configuration")); });
@@ -113,7 +113,7 @@ void add_cells(Html& html, const Json& side) {
     return;
   }
   const std::string kernel = text_at(side, "kernel");
-  html.add("td", place_of(side));
+  html.add("td", place_of_side(side));
   html.add("td", {{"class", "wrap mono"}},
            kernel.empty() ? fmt::format("{} bytes", thousands(count_at(side, "bytes"))) : kernel);
   html.add("td", {{"class", "mono"}}, text_or_nothing(side.at("digest")));
@@ -152,7 +152,7 @@ std::string outcome_text(const std::string& name, const Json& one) {
   if (is_equal(one)) return name + ": equal";
   const Json& first = one.at("first");
   const Json& side = first.at("a").is_null() ? first.at("b") : first.at("a");
-  return fmt::format("{}: {}, {}, {}", name, place_of(side), text_at(side, "kernel"), text_at(first, "kind"));
+  return fmt::format("{}: {}, {}, {}", name, place_of_side(side), text_at(side, "kernel"), text_at(first, "kind"));
 }
 
 }  // namespace
