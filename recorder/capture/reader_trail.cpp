@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "recorder/capture/digest.h"
 #include "recorder/capture/reader_impl.h"
 #include "recorder/capture/trail_data.h"
 
@@ -53,8 +54,18 @@ void Reader::read_trail(const std::string& dataset,
   const hid_t type = hdf5::unsigned_type(known->element_bytes);
   const std::vector<int64_t> shape{bytes / static_cast<int64_t>(known->element_bytes)};
   impl_->before_reading(bytes);
-  if (hdf5::read_pieces(node.get(), type, shape, visit)) return;
-  impl_->fail_damaged(fmt::format("cannot read {}: {}", node.path, hdf5::last_error()));
+  Digester digester;
+  const auto take = [&](std::span<const std::byte> piece) {
+    digester.add(piece);
+    visit(piece);
+  };
+  if (!hdf5::read_pieces(node.get(), type, shape, take)) {
+    impl_->fail_damaged(fmt::format("cannot read {}: {}", node.path, hdf5::last_error()));
+  }
+  // What a trail says is compared with another's bit for bit.
+  const std::string written = impl_->text(node, "digest"), found = digester.digest();
+  if (written.empty() || written == found) return;  // other tools may write none
+  impl_->fail(fmt::format("{} is damaged: its digest is {}, it was written with {}", node.path, found, written));
 }
 
 std::optional<Trail> Reader::trail() const {

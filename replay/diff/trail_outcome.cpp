@@ -212,8 +212,9 @@ TrailOutcome compare_trails(const std::vector<std::string>& operands, size_t col
   std::vector<TrailOutcome> outcomes;
   for (size_t i = 1; i < operands.size(); ++i) outcomes.push_back(first.compare_with(operands[i], columns, begun));
   TrailOutcome outcome = outcomes.size() == 1 ? std::move(outcomes[0]) : joined_outcome(operands, std::move(outcomes));
-  Json json = {{"kind", "trail"}, {"a", operands[0]}};
+  Json json = {{"a", operands[0]}};  // a file that --json may replace is known by its first member
   if (operands.size() == 2) json["b"] = operands[1];
+  json["kind"] = "trail";
   json.update(outcome.json);
   outcome.json = std::move(json);
   return outcome;

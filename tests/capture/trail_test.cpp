@@ -217,11 +217,11 @@ TEST_F(TrailFile, AnyByteMayBeAnother) {
     try {
       const auto trail = IsolatedReader(path).trail();
       ++read;
-      // Whoever uses it may follow every index.
-      for (const TrailRow& row : trail ? trail->rows : std::vector<TrailRow>()) {
-        EXPECT_TRUE(row.kernel == kNoEntry || row.kernel < trail->kernels.size());
-        EXPECT_TRUE(row.parameters == kNoEntry || row.parameters < trail->parameters.size());
-      }
+      if (!trail) continue;  // the group's name is another
+      Trail expected = small();
+      expected.callers[2].python = "\xef\xbf\xbd is no UTF-8";
+      expected.missing = trail->missing;  // an attribute, of which only `verify` knows what was written
+      expect_equal(*trail, expected);
     } catch (const Error&) {
       ++refused;
     }
