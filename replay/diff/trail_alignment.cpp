@@ -1,8 +1,10 @@
 #include "replay/diff/trail_alignment.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -82,13 +84,57 @@ class Tokens {
   Numbers<std::tuple<uint32_t, uint32_t, uint64_t>> fine_;
 };
 
+using Streams = std::map<uint16_t, StreamRows>;
+
+// How much of two streams is alike, from 0 to 1: launches of one name, in whatever order.
+double likeness(const Sequence& a, const Sequence& b) {
+  std::map<uint32_t, int64_t> counts;
+  for (const uint32_t token : a.coarse) ++counts[token];
+  size_t common = 0;
+  for (const uint32_t token : b.coarse) common += counts[token]-- > 0;
+  return static_cast<double>(common) / static_cast<double>(std::max<size_t>(1, std::max(a.size(), b.size())));
+}
+
+// The most alike first; those of one number unless others are much more alike.
+std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(const Streams& a, const Streams& b) {
+  constexpr size_t kMost = 64;  // beyond them by number only
+  std::vector<std::tuple<double, uint16_t, uint16_t>> candidates;
+  for (const auto& [number_a, rows_a] : a) {
+    for (const auto& [number_b, rows_b] : b) {
+      const bool is_compared = a.size() <= kMost && b.size() <= kMost;
+      const double alike = is_compared ? likeness(rows_a.sequence, rows_b.sequence) : 0;
+      if (number_a == number_b || alike > 0) candidates.emplace_back(alike, number_a, number_b);
+    }
+  }
+  std::ranges::stable_sort(candidates, std::ranges::greater(), [](const auto& one) {
+    constexpr double kOfOneNumber = 0.25;  // a stream of the same number may have gone another way
+    const auto& [alike, number_a, number_b] = one;
+    return alike + (number_a == number_b ? kOfOneNumber : 0);
+  });
+  static const StreamRows kNone;
+  std::vector<std::pair<const StreamRows*, const StreamRows*>> pairs;
+  std::set<uint16_t> taken_a, taken_b;
+  for (const auto& [alike, number_a, number_b] : candidates) {
+    if (taken_a.contains(number_a) || taken_b.contains(number_b)) continue;
+    taken_a.insert(number_a);
+    taken_b.insert(number_b);
+    pairs.emplace_back(&a.at(number_a), &b.at(number_b));
+  }
+  for (const auto& [number, rows] : a) {
+    if (!taken_a.contains(number)) pairs.emplace_back(&rows, &kNone);
+  }
+  for (const auto& [number, rows] : b) {
+    if (!taken_b.contains(number)) pairs.emplace_back(&kNone, &rows);
+  }
+  return pairs;
+}
+
 // Pairs and gaps of one stream.
-void add_stream(const StreamRows& a, const StreamRows& b, uint16_t stream, TrailAlignment& alignment) {
+void add_stream(const StreamRows& a, const StreamRows& b, TrailAlignment& alignment) {
   size_t i = 0, j = 0;
   const auto add_gap = [&](size_t end_a, size_t end_b) {
     if (i == end_a && j == end_b) return;
     TrailGap& gap = alignment.gaps.emplace_back();
-    gap.stream = stream;
     for (; i < end_a; ++i) gap.a.push_back(a.rows[i]);
     for (; j < end_b; ++j) gap.b.push_back(b.rows[j]);
   };
@@ -145,14 +191,7 @@ TrailAlignment align_trails(const TrailRun& a, const TrailRun& b) {
   const auto of_a = tokens.of(a), of_b = tokens.of(b);
   TrailAlignment alignment;
   alignment.measuring = measuring_rows(a) + measuring_rows(b);
-  const StreamRows none;
-  for (const auto& [stream, rows] : of_a) {
-    const auto other = of_b.find(stream);
-    add_stream(rows, other == of_b.end() ? none : other->second, stream, alignment);
-  }
-  for (const auto& [stream, rows] : of_b) {
-    if (!of_a.contains(stream)) add_stream(none, rows, stream, alignment);
-  }
+  for (const auto& [rows_a, rows_b] : paired_streams(of_a, of_b)) add_stream(*rows_a, *rows_b, alignment);
   std::ranges::sort(alignment.pairs);
   place_gaps(b, alignment);
   pair_fresh(a, b, alignment);

@@ -13,7 +13,6 @@ namespace msda::replay {
 // Rows of one stream, one behind the other, that have no partner.
 struct TrailGap {
   std::vector<size_t> a, b;
-  uint16_t stream = 0;
   size_t at = 0;  // the row of A before which it lies; with `a`, the first of them
 };
 
@@ -25,7 +24,8 @@ struct TrailAlignment {
   int64_t measuring = 0;  // rows with which a tuner measures, in A and B together; they are left out
 };
 
-// Stream by stream, as streams may overtake one another.
+// Stream by stream, as streams may overtake one another. Streams are numbered by their first use, in which threads may
+// overtake one another, too: those that launch the same are one stream.
 TrailAlignment align_trails(const TrailRun& a, const TrailRun& b);
 
 }  // namespace msda::replay

@@ -104,7 +104,7 @@ class Comparison {
 
   // What of a gap may have decided something.
   TrailGap deciding(const TrailGap& gap) const {
-    TrailGap part{{}, {}, gap.stream, gap.at};
+    TrailGap part{{}, {}, gap.at};
     std::ranges::copy_if(gap.a, std::back_inserter(part.a), [&](size_t row) { return may_decide(a_, row); });
     std::ranges::copy_if(gap.b, std::back_inserter(part.b), [&](size_t row) { return may_decide(b_, row); });
     return part;

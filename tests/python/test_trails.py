@@ -465,6 +465,26 @@ def test_streams_may_overtake_one_another(diff):
     assert told["notes"] == [] and told["compared"]["launches"] == LAUNCHES * STEPS
 
 
+def test_streams_may_be_numbered_otherwise(diff):
+    rows = training(STEPS)
+    for row in rows:
+        row.stream = 1 if row.kind in (COPY_IN, SET) else 2 if row.kernel == ADAM else 0
+    other = [dataclasses.replace(row, stream=(2, 0, 1)[row.stream]) for row in rows]
+    assert diff(rows, other, expect=0)["compared"]["launches"] == LAUNCHES * STEPS
+
+
+def test_equal_streams_are_told_apart_by_number(diff):
+    """Two that launch the same: which is which, only their numbers tell."""
+    at = place(SCATTER) + STEP
+    a, b = training(STEPS), training(STEPS, from_row(at))
+    for rows in (a, b):
+        for i, row in enumerate(rows):
+            row.stream = i // STEP % 2
+    parted_at(diff(a, b, expect=1), a, at, "other_output", "float_atomics")
+    # One of them ends early.
+    parted_at(diff(a, [row for row in b if row.stream == 1] + [row for row in b if row.stream == 0][:-STEP], expect=1), a, at, "other_output", "float_atomics")
+
+
 def test_launches_that_a_trail_lacks_are_a_note(diff):
     told = diff(training(2), training(2), expect=0, missing_b=3)
     assert told["notes"] == ["B lacks 3 launches: there was no memory for them, or the program was killed"]
