@@ -13,12 +13,13 @@ namespace msda::record {
 inline constexpr char kChangedKernel[] = "msda_record_changed";
 inline constexpr unsigned kChangedThreads = 256;  // of a block
 
-// What was found of a piece, in units of 16 bytes: those that the launch changed. The digest is that of digest.h, of all
-// memory from the first of them to the last, with words that are addresses counted as 1.
+// What was found of a piece: the bytes that the launch changed, from the first of them to the last. The digest is that of
+// digest.h, of all units of 16 bytes from the first to the last that hold any of them, with words that are addresses
+// counted as 1.
 struct FoundInPiece {
   uint64_t first_sum = 0, second_sum = 0;
-  uint64_t complement_of_begin = 0, end = 0;  // of these bytes; the end is no more than the piece's
-  uint64_t units = 0, has_addresses = 0;
+  uint64_t complement_of_begin = 0, end = 0;
+  uint64_t changed = 0, has_addresses = 0;  // bytes; whether there are any
 };
 static_assert(sizeof(FoundInPiece) == 48, "as in changed.ptx");
 

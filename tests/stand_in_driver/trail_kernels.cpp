@@ -13,7 +13,7 @@ struct Piece {
 };
 
 struct Found {
-  uint64_t sums[2] = {}, complement_of_begin = 0, end = 0, units = 0, has_addresses = 0;
+  uint64_t sums[2] = {}, complement_of_begin = 0, end = 0, changed = 0, has_addresses = 0;
 };
 
 // The unit's part of a sum (recorder/device/digest.h).
@@ -35,17 +35,18 @@ Unit unit_at(uint64_t address, uint64_t bytes) {
 
 // Where a launch changed a piece, by the description.
 void find(const Piece& piece, Found& found) {
-  for (uint64_t at = 0; at < piece.bytes; at += kUnit) {
-    const uint64_t left = piece.bytes - at;
-    if (unit_at(piece.address + at, left) == unit_at(piece.copy + at, left)) continue;
-    ++found.units;
+  const auto* const now = reinterpret_cast<const std::byte*>(piece.address);
+  const auto* const before = reinterpret_cast<const std::byte*>(piece.copy);
+  for (uint64_t at = 0; at < piece.bytes; ++at) {
+    if (now[at] == before[at]) continue;
+    ++found.changed;
     found.complement_of_begin = std::max(found.complement_of_begin, ~at);
-    found.end = std::max(found.end, std::min(at + kUnit, piece.bytes));
+    found.end = at + 1;
   }
 }
 
 void digest(const Piece& piece, uint64_t least, uint64_t range, Found& found) {
-  const uint64_t begin = found.end == 0 ? 0 : ~found.complement_of_begin;
+  const uint64_t begin = found.end == 0 ? 0 : ~found.complement_of_begin / kUnit * kUnit;
   for (uint64_t at = begin; at < found.end; at += kUnit) {
     Unit unit = unit_at(piece.address + at, piece.bytes - at);
     for (uint64_t& word : unit) {
@@ -74,7 +75,7 @@ CUresult changed(const std::byte* bytes) {
       if (!allocated(address, piece.bytes) || address % 16 != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     Found found;
-    std::memcpy(&found, on_device + 6 * i, sizeof found);
+    std::memcpy(static_cast<void*>(&found), on_device + 6 * i, sizeof found);
     finds ? find(piece, found) : digest(piece, least, range, found);
     std::memcpy(on_device + 6 * i, &found, sizeof found);
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
+#include "recorder/device/parameters_read.h"
 #include "recorder/preload/driver/change_finder.h"
 #include "recorder/preload/driver/saver.h"
 #include "recorder/preload/session/labels.h"
@@ -22,6 +23,7 @@ using Row = spool::TrailRow;
 
 constexpr uint64_t kUnit = 16;  // of memory whose changes are found
 constexpr uint64_t down(uint64_t address) { return address / kUnit * kUnit; }
+constexpr uint64_t up(uint64_t address) { return down(address + kUnit - 1); }
 
 }  // namespace
 
@@ -60,7 +62,22 @@ Trail::Function& Trail::function_of(cuda::Function function) {
   known = std::make_unique<Function>();
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
+  const auto& parameters = known->kernel.layout.parameters;
+  const size_t bytes = parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
+  if (known->kernel.image != nullptr) {
+    known->is_read = parameters_read_by(known->kernel.image->bytes, known->kernel.layout.kernel,
+                                        known->kernel.facts.architecture, bytes);
+  }
   return *known;
+}
+
+// The bytes of its parameters that the kernel reads; the others are 0.
+std::vector<std::byte> Trail::read_parameters(const Launched& launched, const Function& function) {
+  auto bytes = parameter_bytes(launched, function.kernel.layout).value_or(std::vector<std::byte>());
+  for (size_t i = 0; i < std::min(bytes.size(), function.is_read.size()); ++i) {
+    if (!function.is_read[i]) bytes[i] = std::byte{0};
+  }
+  return bytes;
 }
 
 uint16_t Trail::stream_number(cuda::Stream stream) {
@@ -184,8 +201,9 @@ std::vector<std::pair<uint32_t, DeviceRange>> Trail::ranges_of(const WrittenPart
   for (const WrittenPart& part : parts) {
     const auto pointer = std::ranges::find(words.pointers, part.pointer, &PointerWord::offset);
     if (pointer == words.pointers.end()) continue;
-    const uint64_t base = down(pointer->address), end = std::min(base + part.end, memory_.end_of(pointer->address));
-    if (base + part.begin < end) ranges.push_back({part.pointer, {base + part.begin, end - base - part.begin}});
+    const uint64_t base = down(pointer->address), begin = base + down(part.begin);
+    const uint64_t end = std::min(base + up(part.end), memory_.end_of(pointer->address));
+    if (begin < end) ranges.push_back({part.pointer, {begin, end - begin}});
   }
   return ranges;
 }
@@ -196,7 +214,7 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     Function& function = function_of(launched.function);
     const Layout& layout = function.kernel.layout;
     if (layout.kernel.empty() || !recording().wants(layout.kernel.c_str())) return;
-    const LaunchWords words = words_of(parameter_bytes(launched, layout).value_or(std::vector<std::byte>()), memory_);
+    const LaunchWords words = words_of(read_parameters(launched, function), memory_);
     Row row;
     row.kernel = function.entry;
     row.configuration = rows_.configuration(launched);
@@ -239,7 +257,7 @@ void Trail::collect() {
     if (!launch->is_found()) return false;
     for (size_t i = 0; i < launch->found.size(); ++i) {
       const FoundInPiece& found = launch->found[i];
-      if (found.units == 0) continue;
+      if (found.changed == 0) continue;
       rows_.awaits(launch->row);
       rows_.arrived(launch->row, launch->pointers[i], {found.first_sum, found.second_sum},
                     found.end - ~found.complement_of_begin);

@@ -85,6 +85,7 @@ class Trail {
   struct Function {
     SurveyedKernel kernel;
     uint32_t entry = 0;
+    std::vector<bool> is_read;  // of each byte of its parameters; empty: all are
     std::map<uint32_t, FunctionLaunches> launches;  // by configuration
   };
   template <class Change>
@@ -97,6 +98,7 @@ class Trail {
     cuda::Stream stream;
   };
   Function& function_of(cuda::Function function);
+  static std::vector<std::byte> read_parameters(const Launched& launched, const Function& function);
   uint16_t stream_number(cuda::Stream stream);
   bool is_captured(cuda::Stream stream);
   void begin(Begun launch, Ticket& ticket);

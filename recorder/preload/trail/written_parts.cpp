@@ -36,6 +36,13 @@ uint64_t word_at(const std::vector<std::byte>& bytes, size_t word) {
   return value;
 }
 
+// Of two halves of words.
+bool may_be_size(uint64_t a, uint64_t b) {
+  constexpr uint32_t kMost = 1 << 28;
+  const auto x = static_cast<uint32_t>(a), y = static_cast<uint32_t>(b);
+  return x != y && x < kMost && y < kMost;
+}
+
 size_t words_in(const std::vector<std::byte>& bytes) { return (bytes.size() + kWord - 1) / kWord; }
 
 }  // namespace
@@ -43,8 +50,9 @@ size_t words_in(const std::vector<std::byte>& bytes) { return (bytes.size() + kW
 std::string text_of(const WrittenParts& parts) {
   std::string text;
   for (const WrittenPart& part : parts) {
-    text += (text.empty() ? "" : " ") + std::to_string(part.pointer) + "+" + std::to_string(part.begin) + ":" +
-            std::to_string(part.end);
+    constexpr uint64_t kUnit = 16;
+    text += (text.empty() ? "" : " ") + std::to_string(part.pointer) + "+" +
+            std::to_string(part.begin / kUnit * kUnit) + ":" + std::to_string((part.end + kUnit - 1) / kUnit * kUnit);
   }
   return text;
 }
@@ -60,7 +68,7 @@ bool LearntLaunch::is_found() {
 WrittenParts LearntLaunch::parts() const {
   WrittenParts parts;
   for (size_t i = 0; i < pointers.size(); ++i) {
-    if (found[i].units > 0) parts.push_back({pointers[i], ~found[i].complement_of_begin, found[i].end});
+    if (found[i].changed > 0) parts.push_back({pointers[i], ~found[i].complement_of_begin, found[i].end});
   }
   std::ranges::sort(parts);
   return parts;
@@ -68,7 +76,7 @@ WrittenParts LearntLaunch::parts() const {
 
 bool LearntLaunch::is_cut() const {
   for (size_t i = 0; i < pointers.size(); ++i) {
-    if (cut[i] > 0 && found[i].units > 0 && found[i].end == cut[i]) return true;
+    if (cut[i] > 0 && found[i].changed > 0 && found[i].end == cut[i]) return true;
   }
   return false;
 }
@@ -82,6 +90,12 @@ void LaunchVariant::add(const LearntLaunch& launch) {
   }
   ++learnt_;
   is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses != 0; });
+  uint64_t all = 0, changed = 0;
+  for (const FoundInPiece& found : launch.found) {
+    if (found.changed > 0) all += found.end - ~found.complement_of_begin;
+    changed += found.changed;
+  }
+  is_dense_ = changed > all / 5 * 4;
   for (const WrittenPart& part : launch.parts()) {
     is_odd_ |= part.pointer == WrittenPart::kNoPointer;
     const auto same = std::ranges::find(parts_, part.pointer, &WrittenPart::pointer);
@@ -135,11 +149,17 @@ uint64_t FunctionLaunches::hash_of(const std::vector<std::byte>& bytes) const {
   return hash;
 }
 
-// Two launches with other parameters that write equal parts: the words that differ decide nothing about them. Whether
+// Two launches with other parameters that write equal parts: the words that differ decide nothing about them. Not so if
+// the last bytes that each wrote may have been there before, as with truth values, and a word may be a size. Whether
 // there is a new one.
 bool FunctionLaunches::compare(const LaunchVariant& one, const LaunchVariant& other) {
   if (one.bytes.size() != other.bytes.size() || one.parts_ != other.parts_ || one.is_odd_ || other.is_odd_) return false;
   bool has_new = false;
+  const bool are_dense = one.is_dense_ && other.is_dense_;
+  for (size_t i = 0; i < words_in(one.bytes) && !are_dense; ++i) {
+    const uint64_t a = word_at(one.bytes, i), b = word_at(other.bytes, i);
+    if (a != b && (may_be_size(a, b) || may_be_size(a >> 32, b >> 32))) return false;
+  }
   for (size_t i = 0; i < words_in(one.bytes); ++i) {
     const uint64_t a = word_at(one.bytes, i), b = word_at(other.bytes, i);
     if (a == b || a == LaunchWords::kAddress || b == LaunchWords::kAddress) continue;

@@ -16,7 +16,7 @@
 
 namespace msda::record {
 
-// Bytes from an address among the parameters on, in multiples of 16 from the multiple of 16 at or before it.
+// Bytes from an address among the parameters on, from the multiple of 16 at or before it.
 struct WrittenPart {
   static constexpr uint32_t kNoPointer = 0xffffffff;  // from the beginning of an allocation to the first address in it
   uint32_t pointer = 0;                               // its offset in the parameters
@@ -24,6 +24,7 @@ struct WrittenPart {
   friend auto operator<=>(const WrittenPart&, const WrittenPart&) = default;
 };
 using WrittenParts = std::vector<WrittenPart>;
+// In multiples of 16, as they are digested.
 std::string text_of(const WrittenParts& parts);
 
 // A launch that is learnt from: it compares all that it reaches with a copy from before it.
@@ -65,6 +66,7 @@ class LaunchVariant {
 
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
+  bool is_dense_ = false;  // nearly every byte of them was changed
   uint64_t bytes_to_compare_ = 4 << 20;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it changes what no address leads to, or writes addresses
