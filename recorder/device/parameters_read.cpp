@@ -11,7 +11,8 @@
 namespace msda::record {
 namespace {
 
-constexpr unsigned kLoad = 0x182, kLoadUniform = 0x0B9, kLoadUniformLater = 0x1AC;  // LDC, ULDC, and LDCU from sm_100 on
+constexpr unsigned kLoad = 0x182, kLoadUniform = 0x0B9,
+                   kLoadUniformLater = 0x1AC;  // LDC, ULDC, and LDCU from sm_100 on
 
 bool loads(const InstructionWords& words) {
   return words.opcode() == kLoad || words.opcode() == kLoadUniform || words.opcode() == kLoadUniformLater;

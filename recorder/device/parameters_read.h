@@ -1,5 +1,5 @@
-// Which bytes of its parameters a kernel reads, as its machine code says: what is between the fields of a structure, and
-// what it leaves unset of its arrays, is anything, and another thing in each launch.
+// Which bytes of its parameters a kernel reads, as its machine code says: what is between the fields of a structure,
+// and what it leaves unset of its arrays, is anything, and another thing in each launch.
 #pragma once
 
 #include <cstddef>

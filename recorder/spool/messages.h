@@ -171,7 +171,8 @@ struct Surveyed {
   }
 };
 
-// A row of a trail (recorder/capture/trail.h says what it is); numbers of lists' entries count from the first message on.
+// A row of a trail (recorder/capture/trail.h says what it is); numbers of lists' entries count from the first message
+// on.
 struct TrailRow {
   static constexpr uint32_t kNone = 0xffffffff;
   enum Kind : uint8_t { kLaunch, kGraph, kCopyIn, kCopyWithin, kCopyOut, kSet, kHostMemory, kFreshMemory };

@@ -13,7 +13,8 @@ class SessionFile {
  public:
   // The lines: a keyword and its value. A line with kInvocations or kUnfinished is the last.
   static constexpr std::string_view kOutput = "output ", kSpool = "spool ", kInvocations = "invocations ",
-                                    kCompleted = "completed ", kSurveyed = "surveyed ", kTrailed = "trailed ", kUnfinished = "unfinished";
+                                    kCompleted = "completed ", kSurveyed = "surveyed ", kTrailed = "trailed ",
+                                    kUnfinished = "unfinished";
 
   // For an open file; -1 for none.
   explicit SessionFile(int descriptor) : descriptor_(descriptor) {}

@@ -17,8 +17,8 @@
 #include "recorder/spool/news.h"
 #include "recorder/writer/conventions.h"
 #include "recorder/writer/payloads.h"
-#include "recorder/writer/trail_builder.h"
 #include "recorder/writer/stages.h"
+#include "recorder/writer/trail_builder.h"
 
 namespace msda::record {
 

@@ -234,9 +234,10 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
     return report.second.has_ended && report.second.invocations == 0 && report.second.completed == 0 &&
            report.second.surveyed == 0 && report.second.trailed == 0;
   });
-  if (said_nothing) say(options.survey  ? "no launch was surveyed"
-                        : options.trail ? "the program launched nothing"
-                                        : "no call was recorded");
+  if (said_nothing)
+    say(options.survey  ? "no launch was surveyed"
+        : options.trail ? "the program launched nothing"
+                        : "no call was recorded");
   if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
     if (status != 0) say(fmt::format("next: see what the program says; its exit status is {}", status));
     std::string words;

@@ -121,8 +121,10 @@ Evidence generator(const PartingCase& one) {
   if (!in_a && !in_b) return std::nullopt;
   if (!one.is_pair() && in_a && in_b) return std::nullopt;
   if (!one.is_pair()) return "only one run draws random numbers here: what is drawn later differs";
-  if (!seeds_a.empty() || !seeds_b.empty()) return "it draws random numbers, and the recorded seeds differ";
   if (one.part.parameters.empty()) return std::nullopt;
+  if (!seeds_a.empty() || !seeds_b.empty()) {
+    return "it draws random numbers, its parameters differ, and so do the recorded seeds";
+  }
   return "it draws random numbers, and its parameters, seed or offset among them, differ";
 }
 

@@ -194,29 +194,45 @@ class Comparison {
     const bool is_unexplained = part.kind == TrailDivergence::kOtherOutput && part.cause.empty();
     if (decided_by == nullptr && is_unexplained) decided_by = last;
     if (decided_by == nullptr && part.cause == "generator") decided_by = last_random;
-    result.first = decided_by != nullptr ? part_of(*decided_by) : std::move(part);
-    if (decided_by != nullptr) {
+    const ComparedPair* other_code = nullptr;
+    if (decided_by == nullptr && part.kind != TrailDivergence::kOtherInput) {
+      decided_by = replacing_before(pair.a);
+      other_code = unknown_before(differing);
+      if (decided_by != nullptr && other_code != nullptr && other_code->a > decided_by->at) decided_by = nullptr;
+      if (decided_by != nullptr) other_code = nullptr;
+    }
+    result.first = decided_by != nullptr   ? part_of(*decided_by)
+                   : other_code != nullptr ? part_of(*other_code)
+                                           : std::move(part);
+    if (decided_by != nullptr || other_code != nullptr) {
       result.first->evidence.push_back(fmt::format("the first pair with other results behind it is {}, {}",
                                                    where_of(a_, pair.a), what_of(a_, pair.a, 48)));
     }
-    add_unknown_before(differing, *result.first);
     return decided_by;
   }
 
-  // Another kernel or other parameters whose results could not be compared, right before the first difference.
-  void add_unknown_before(size_t differing, TrailPart& part) const {
-    for (size_t i = differing; i-- > 0;) {
-      const ComparedPair& pair = pairs_[i];
-      if (pair.result != PairResult::kUnknown) {
-        if (is_launch(a_.row(pair.a))) return;
-        continue;
-      }
-      if (!pair.other_code && !pair.other_configuration && !pair.other_parameters) continue;
-      part.evidence.push_back(
-          fmt::format("{} before it, {}, had other code, grid or parameters, and its results cannot be compared",
-                      where_of(a_, pair.a), what_of(a_, pair.a, 48)));
-      return;
+  // Other kernels in place of others, and launches of other code or another grid whose results cannot be compared,
+  // shortly before a row of A: their results may be read only later.
+  static constexpr size_t kShortly = 256;
+  const TrailGap* replacing_before(size_t row) const {
+    const TrailGap* found = nullptr;
+    const auto has_launch = [](const TrailRun& run, const std::vector<size_t>& rows) {
+      return std::ranges::any_of(rows, [&](size_t one) { return is_launch(run.row(one)); });
+    };
+    for (const TrailGap& gap : alignment_.gaps) {
+      if (gap.at > row) break;
+      if (gap.at + kShortly < row || is_same_result(gap) == true) continue;
+      if (has_launch(a_, gap.a) && has_launch(b_, gap.b)) found = &gap;
     }
+    return found;
+  }
+  const ComparedPair* unknown_before(size_t differing) const {
+    for (size_t i = differing; i-- > 0 && pairs_[i].a + kShortly >= pairs_[differing].a;) {
+      const ComparedPair& pair = pairs_[i];
+      const bool is_other = pair.other_code || pair.other_configuration;
+      if (pair.result == PairResult::kUnknown && is_other && is_launch(a_.row(pair.a))) return &pair;
+    }
+    return nullptr;
   }
 
   // Of runs without other results: launches that only one has, and behind which nothing is known to be equal.

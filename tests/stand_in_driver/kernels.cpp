@@ -336,8 +336,9 @@ const std::vector<KernelCode>& first_kernels() {
 const std::vector<KernelCode>& all_kernels() {
   static const auto* const kernels = [] {
     auto* const all = new std::vector<KernelCode>;
-    for (const auto* some : {&first_kernels(), &other_kernels(), &poison_kernels(), &scatter_kernels(),
-                             &survey_kernels(), &evidence_kernels(), &trail_kernels(), &unwritten_kernels(), &waiting_kernels()}) {
+    for (const auto* some :
+         {&first_kernels(), &other_kernels(), &poison_kernels(), &scatter_kernels(), &survey_kernels(),
+          &evidence_kernels(), &trail_kernels(), &unwritten_kernels(), &waiting_kernels()}) {
       all->insert(all->end(), some->begin(), some->end());
     }
     return all;

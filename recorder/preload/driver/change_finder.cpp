@@ -27,7 +27,8 @@ bool FoundChanges::ready() const {
 FoundInPiece FoundChanges::operator[](size_t piece) const {
   FoundInPiece found;
   const uint64_t* results = slots_[piece / kMostSavedPieces].slot + 1;
-  std::memcpy(static_cast<void*>(&found), results + piece % kMostSavedPieces * (sizeof found / sizeof *results), sizeof found);
+  std::memcpy(static_cast<void*>(&found), results + piece % kMostSavedPieces * (sizeof found / sizeof *results),
+              sizeof found);
   return found;
 }
 

@@ -78,12 +78,8 @@ void Digester::context_ends(cuda::Context context) noexcept {
     failure = "too many launches are under way";
     return false;
   }
-  DigestTarget target{slots_.on_device(slot),
-                      hands_over ? slot : nullptr,
-                      slots_.next_sequence(),
-                      digests.count_,
-                      digests.handed_over_,
-                      digests.count_ + table.count()};
+  DigestTarget target{slots_.on_device(slot), hands_over ? slot : nullptr, slots_.next_sequence(),
+                      digests.count_,         digests.handed_over_,        digests.count_ + table.count()};
   auto parameters = table.parameters(target);
   const cuda::Result result =
       kernel_.launch(static_cast<unsigned>(table.blocks()), 1, kDigestThreads, stream, parameters);

@@ -54,7 +54,8 @@ cupti::Unsubscribe* unsubscribe = nullptr;
 std::atomic<bool> listening{false}, takes_launches{false}, asked{false};
 
 // Two copies in a process collide. The recorder therefore uses the copy that is loaded, and loads one only for --hook
-// cupti, and for surveys and trails, which need all code, under the name by which a library that needs it later will find it.
+// cupti, and for surveys and trails, which need all code, under the name by which a library that needs it later will
+// find it.
 void* find_library() {
   for (const char* name : cupti::kLibraryNames) {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;

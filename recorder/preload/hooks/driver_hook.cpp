@@ -245,7 +245,6 @@ template <class Function>
 auto waited(Hook<Function> hook) {
   return [hook](auto... arguments) {
     program_waits();
-    if (trails()) Trail::instance().before_wait();
     const Result result = hook(arguments...);
     if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(arguments...);
     program_waited();
@@ -290,7 +289,6 @@ auto destroyed_stream(Hook<Function> hook) {
     const auto no_trial = undisturbed_turn();
     // First: afterwards the handle may be reused.
     if (surveys()) Survey::instance().memory().stream_destroyed(stream);
-    if (trails()) Trail::instance().before_wait();
     return hook(stream);
   };
 }

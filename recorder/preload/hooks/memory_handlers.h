@@ -6,9 +6,9 @@
 
 #include "recorder/preload/driver/copy_layout.h"
 #include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/hooks/watching.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/survey/foreign_memory.h"
-#include "recorder/preload/hooks/watching.h"
 
 namespace msda::record {
 
@@ -34,7 +34,6 @@ inline TrialLock::Turn undisturbed_turn() { return surveys() ? Survey::instance(
 template <class Hook>
 auto undisturbed(Hook hook) {
   return [hook](auto... arguments) {
-    if (trails()) Trail::instance().before_wait();
     if (!surveys()) return hook(arguments...);
     const auto alone = Survey::instance().no_trial();
     (note_stream(arguments), ...);
@@ -105,8 +104,11 @@ auto written_anywhere(Hook hook) {
 template <class Hook>
 auto copied_memory(Hook hook) {
   return [hook](cuda::DevicePointer to, auto from, size_t bytes, auto... stream) {
-    return write_noted([&](auto& memory) { memory.written({to, bytes}); }, [&] { return work_from(from, bytes); }, hook,
-                       to, from, bytes, stream...);
+    return write_noted(
+        [&](auto& memory) {
+          memory.written({to, bytes});
+        },
+        [&] { return work_from(from, bytes); }, hook, to, from, bytes, stream...);
   };
 }
 
@@ -140,9 +142,7 @@ auto copied_as_told(Hook hook) {
     const auto note = [&](auto& memory) {
       if (copy != nullptr) memory.copied(*static_cast<const Copy*>(copy));
     };
-    const auto what = [&] {
-      return copy != nullptr ? Trail::work_of(*static_cast<const Copy*>(copy)) : Trail::Work();
-    };
+    const auto what = [&] { return copy != nullptr ? Trail::work_of(*static_cast<const Copy*>(copy)) : Trail::Work(); };
     return write_noted(note, what, hook, copy, stream...);
   };
 }
@@ -186,8 +186,11 @@ auto set_rows(Hook hook) {
 template <class Hook>
 auto wrote_value(Hook hook) {
   return [hook](cuda::Stream stream, cuda::DevicePointer to, auto value, unsigned flags) {
-    return write_noted([&](auto& memory) { memory.written({to, sizeof value}); },
-                       [&] { return work_that_sets(value); }, hook, stream, to, value, flags);
+    return write_noted(
+        [&](auto& memory) {
+          memory.written({to, sizeof value});
+        },
+        [&] { return work_that_sets(value); }, hook, stream, to, value, flags);
   };
 }
 

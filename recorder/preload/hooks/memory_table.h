@@ -1,6 +1,6 @@
 // Functions of cuda.h that allocate, free, copy or set memory, or make streams: rows of table.h, of which
-// only surveys and trails do anything. Macros only. Handlers of functions that write memory say where; those of functions that
-// let others write it, as another process, do not know.
+// only surveys and trails do anything. Macros only. Handlers of functions that write memory say where; those of
+// functions that let others write it, as another process, do not know.
 #pragma once
 
 // clang-format off

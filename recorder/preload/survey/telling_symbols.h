@@ -1,5 +1,5 @@
-// The functions of the program's libraries whose names tell what a launch is a part of: dladdr() takes a millisecond for
-// an address in a library of 100,000 functions, of which this finds all that count at once.
+// The functions of the program's libraries whose names tell what a launch is a part of: dladdr() takes a millisecond
+// for an address in a library of 100,000 functions, of which this finds all that count at once.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace msda::record {
 class TellingSymbols {
  public:
   static TellingSymbols& instance();
-  // The mangled name of the function that has this address, if it is one of PyTorch's operators, of autograd's nodes or of
-  // torchvision's; otherwise empty. May throw std::bad_alloc.
+  // The mangled name of the function that has this address, if it is one of PyTorch's operators, of autograd's nodes or
+  // of torchvision's; otherwise empty. May throw std::bad_alloc.
   std::string name_of(uint64_t address);
 
  private:
@@ -25,7 +25,7 @@ class TellingSymbols {
     uint64_t end;
     std::string name;  // a copy: its library may be unloaded
   };
-  std::map<uint64_t, Symbol> symbols_;    // by where they begin
+  std::map<uint64_t, Symbol> symbols_;      // by where they begin
   std::map<uint64_t, uint64_t> libraries_;  // the ends of those that were read, by where they begin
 };
 

@@ -25,8 +25,8 @@ struct LaunchWords {
   static constexpr uint64_t kAddress = 0x2173736572646441;  // as in recorder/capture/trail.h
 };
 
-// Finds the words of 8 bytes, at multiples of 8, that are addresses of devices' memory or of memory of the process. Needs
-// the launch's context to be current.
+// Finds the words of 8 bytes, at multiples of 8, that are addresses of devices' memory or of memory of the process.
+// Needs the launch's context to be current.
 LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory);
 
 }  // namespace msda::record

@@ -28,7 +28,8 @@ class StreamOrder {
 
   void recorded(cuda::Event event, size_t number);
   void waits(size_t number, cuda::Event event);
-  // The host knows that the device is done with what came before the event, or with all of a stream's work, or with all.
+  // The host knows that the device is done with what came before the event, or with all of a stream's work, or with
+  // all.
   void host_waited(cuda::Event event);
   void host_waited(size_t number);
   void host_waited();

@@ -41,7 +41,7 @@ void Trail::forget_in_child() {
   new (&mutex_) std::timed_mutex;
   new (&memory_) MemoryMap;
   new (&rows_) TrailRows;
-  new (&pending_) PendingDigests(rows_);
+  new (&digests_) RowDigests(rows_);
   new (&space_) LearningSpace(config().survey_share);
   new (&learning_) decltype(learning_);
   new (&functions_) decltype(functions_);
@@ -104,7 +104,6 @@ uint32_t Trail::caller_within_budget() {
 
 // The row of a launch that is about to be given to the device.
 void Trail::begin(Begun launch, Ticket& ticket) {
-  pending_.before_work(launch.stream);
   for (const PointerWord& pointer : launch.words.pointers) {
     note_first_use(pointer.region, launch.stream);
     if (pointer.region.is_of_host) note_host_memory(pointer, launch.stream);
@@ -130,12 +129,7 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   for (const auto& [offset, word] : FunctionLaunches::changes_of(variant, launch.words)) {
     rows_.changed_word(offset, word);
   }
-  if (parts != nullptr) {
-    for (const auto& [pointer, range] : ticket.writes) pending_.before_write({&range, 1}, launch.stream);
-    return;
-  }
-  pending_.start();
-  if (!begin_learning(launch.words, variant.bytes_to_compare(), ticket)) return;
+  if (parts != nullptr || !begin_learning(launch.words, variant.bytes_to_compare(), ticket)) return;
   if (ticket.learns != nullptr) variant.learn(ticket.learns);
 }
 
@@ -195,9 +189,8 @@ bool Trail::begin_learning(const LaunchWords& words, uint64_t most, Ticket& tick
 }
 
 // Where the parts are allocated; another launch of the kind may have less memory.
-std::vector<std::pair<uint32_t, DeviceRange>> Trail::ranges_of(const WrittenParts& parts,
-                                                               const LaunchWords& words) const {
-  std::vector<std::pair<uint32_t, DeviceRange>> ranges;
+std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWords& words) const {
+  std::vector<RowPart> ranges;
   for (const WrittenPart& part : parts) {
     const auto pointer = std::ranges::find(words.pointers, part.pointer, &PointerWord::offset);
     if (pointer == words.pointers.end()) continue;
@@ -234,7 +227,7 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
     if (result != cuda::kSuccess) {
       end(false);
     } else if (ticket.is_known) {
-      for (const auto& [pointer, range] : ticket.writes) pending_.add(row, pointer, range, ticket.stream);
+      digests_.start(row, ticket.writes, ticket.stream);
       end(true);
     } else {
       if (ticket.learns != nullptr) {
@@ -252,15 +245,14 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
 
 // Takes over what the device has done, without waiting for more.
 void Trail::collect() {
-  pending_.collect();
+  digests_.collect();
   std::erase_if(learning_, [this](const auto& launch) {
     if (!launch->is_found()) return false;
     for (size_t i = 0; i < launch->found.size(); ++i) {
       const FoundInPiece& found = launch->found[i];
       if (found.changed == 0) continue;
-      rows_.awaits(launch->row);
-      rows_.arrived(launch->row, launch->pointers[i], {found.first_sum, found.second_sum},
-                    found.end - ~found.complement_of_begin);
+      rows_.add(launch->row, launch->pointers[i], {found.first_sum, found.second_sum},
+                up(found.end) - down(~found.complement_of_begin));
     }
     rows_.learnt(launch->row, rows_.parts(text_of(launch->parts())));
     rows_.arrived(launch->row);

@@ -19,7 +19,7 @@
 #include "recorder/preload/survey/surveyed_kernel.h"
 #include "recorder/preload/trail/learning_space.h"
 #include "recorder/preload/trail/memory_map.h"
-#include "recorder/preload/trail/pending_digests.h"
+#include "recorder/preload/trail/row_digests.h"
 #include "recorder/preload/trail/stream_order.h"
 #include "recorder/preload/trail/trail_rows.h"
 #include "recorder/preload/trail/written_parts.h"
@@ -36,7 +36,7 @@ class Trail {
   struct Ticket {
     cuda::Stream stream = nullptr;
     std::optional<uint64_t> row;
-    std::vector<std::pair<uint32_t, DeviceRange>> writes;  // known, by the offset of the address
+    std::vector<RowPart> writes;           // known, by the offset of the address
     std::shared_ptr<LearntLaunch> learns;  // or to be found, in these pieces
     std::vector<SavedPiece> pieces;
     bool is_known = false;
@@ -51,9 +51,9 @@ class Trail {
     explicit Work(spool::TrailRow::Kind what = spool::TrailRow::kCopyIn) : kind(what) {}
     spool::TrailRow::Kind kind;
     WrittenRanges written;
-    DeviceRange read{};                // of a copy to the host: what it reads
-    const void* from_host = nullptr;   // where a plain copy from the host begins
-    std::optional<uint64_t> value;     // to which memory is set
+    DeviceRange read{};               // of a copy to the host: what it reads
+    const void* from_host = nullptr;  // where a plain copy from the host begins
+    std::optional<uint64_t> value;    // to which memory is set
     cuda::Stream stream = nullptr;
     bool is_waited_for = true;  // by the function that does it
     std::optional<uint64_t> row;
@@ -66,11 +66,10 @@ class Trail {
 
   void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) noexcept;
   void freed(cuda::DevicePointer address, bool is_unmapped) noexcept;
-  // What orders streams: others may go on once the device has done what a stream has so far.
+  // What orders streams.
   void stream_created(cuda::Stream stream, unsigned flags) noexcept;
   void event_recorded(cuda::Event event, cuda::Stream stream) noexcept;
   void stream_waits(cuda::Stream stream, cuda::Event event) noexcept;
-  void before_wait() noexcept;  // of the host's, or whatever tells others that a stream is done
   void host_waited(cuda::Stream stream) noexcept;
   void host_waited(cuda::Event event) noexcept;
   void host_waited(cuda::Context = nullptr) noexcept;  // for all
@@ -85,7 +84,7 @@ class Trail {
   struct Function {
     SurveyedKernel kernel;
     uint32_t entry = 0;
-    std::vector<bool> is_read;  // of each byte of its parameters; empty: all are
+    std::vector<bool> is_read;                      // of each byte of its parameters; empty: all are
     std::map<uint32_t, FunctionLaunches> launches;  // by configuration
   };
   template <class Change>
@@ -110,7 +109,7 @@ class Trail {
   };
   std::vector<Piece> pieces_of(const LaunchWords& words, uint64_t most) const;
   uint32_t caller_within_budget();
-  std::vector<std::pair<uint32_t, DeviceRange>> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
+  std::vector<RowPart> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
   bool is_unordered(const Begun& launch, const Ticket& ticket);
   void note_first_use(const MemoryMap::Region& region, cuda::Stream stream);
   void note_host_memory(const PointerWord& pointer, cuda::Stream stream);
@@ -123,17 +122,17 @@ class Trail {
   std::timed_mutex mutex_;  // guards what follows
   MemoryMap memory_;
   TrailRows rows_;
-  PendingDigests pending_{rows_};
+  RowDigests digests_{rows_};
   LearningSpace space_;
   StreamOrder order_;
   std::vector<std::shared_ptr<LearntLaunch>> learning_;  // whose rows wait for what they changed
   uint64_t unloads_ = 0;
   std::map<std::pair<cuda::Context, cuda::Function>, std::unique_ptr<Function>> functions_;  // until code is unloaded
-  std::map<uint64_t, FunctionLaunches> launches_of_graphs_;  // by what is in them
+  std::map<uint64_t, FunctionLaunches> launches_of_graphs_;                                  // by what is in them
   KnownGraphs graphs_;
   std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;
-  std::map<uint64_t, uint32_t> values_;                                    // entries of parameters
-  std::map<std::pair<int, uint64_t>, uint32_t> callers_;                   // of copies, by kind and size
+  std::map<uint64_t, uint32_t> values_;                   // entries of parameters
+  std::map<std::pair<int, uint64_t>, uint32_t> callers_;  // of copies, by kind and size
   std::chrono::steady_clock::time_point delivered_{}, begun_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::duration for_callers_{};  // spent
 };

@@ -76,11 +76,9 @@ void TrailRows::changed_word(uint32_t offset, uint64_t word) {
   part_.changes.insert(part_.changes.end(), {next() - 1, offset, word});
 }
 
-void TrailRows::arrived(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes) {
-  Waiting& waiting = at(row);
-  waiting.row.digest += mixed(digest, part);
-  waiting.row.bytes += bytes;
-  --waiting.awaited;
+void TrailRows::add(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes) {
+  at(row).row.digest += mixed(digest, part);
+  at(row).row.bytes += bytes;
 }
 
 void TrailRows::failed(uint64_t row) {

@@ -28,10 +28,11 @@ class TrailRows {
   uint64_t append(const spool::TrailRow& row, uint64_t place);
   // A word of the parameters of the last row that is another one than the list's.
   void changed_word(uint32_t offset, uint64_t word);
-  // The row is not complete before as much has arrived: digests of its parts, or anything else.
+  // The row is not complete before as much has arrived.
   void awaits(uint64_t row) { ++at(row).awaited; }
   void arrived(uint64_t row) { --at(row).awaited; }
-  void arrived(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes);
+  // The digest of a part of what it wrote.
+  void add(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes);
   // What was digested, where that is known only now.
   void learnt(uint64_t row, uint32_t parts) { at(row).row.parts = parts; }
   // Something will not arrive, and so the row has no digest.
@@ -63,7 +64,7 @@ class TrailRows {
   void mark_if_repeated(Waiting& row);
 
   std::deque<Waiting> waiting_;
-  uint64_t first_ = 0;  // the number of the first that waits
+  uint64_t first_ = 0;        // the number of the first that waits
   std::deque<Waiting> last_;  // that were collected
   std::vector<spool::TrailRow> collected_;
   std::vector<std::byte> parameter_bytes_;

@@ -29,8 +29,8 @@ void Trail::note_first_use(const MemoryMap::Region& region, cuda::Stream stream)
   Row row;
   row.kind = Row::kFreshMemory;
   row.stream = stream_number(stream);
-  pending_.add(rows_.append(row, region.address), 0, {region.address, region.bytes}, stream);
-  pending_.start();
+  const RowPart all{0, {region.address, region.bytes}};
+  digests_.start(rows_.append(row, region.address), {&all, 1}, stream);
 }
 
 // What the host may have written since, and no hook sees.
@@ -40,8 +40,8 @@ void Trail::note_host_memory(const PointerWord& pointer, cuda::Stream stream) {
   row.kind = Row::kHostMemory;
   row.stream = stream_number(stream);
   const uint64_t left = pointer.region.address + pointer.region.bytes - pointer.address;
-  pending_.add(rows_.append(row, pointer.address), 0, {pointer.address, std::min(left, kMost)}, stream);
-  pending_.start();
+  const RowPart part{0, {pointer.address, std::min(left, kMost)}};
+  digests_.start(rows_.append(row, pointer.address), {&part, 1}, stream);
 }
 
 uint32_t Trail::entry_of_value(uint64_t value) {
@@ -63,8 +63,7 @@ bool Trail::digest_on_host(const Work& work) {
   std::memcpy(bytes.data(), work.from_host, bytes.size());
   const LaunchWords words = words_of(std::move(bytes), memory_);
   if (words.place == 0) return false;
-  rows_.awaits(*work.row);
-  rows_.arrived(*work.row, 0, record::digest_on_host(words.bytes.data(), words.bytes.size()), range.bytes);
+  rows_.add(*work.row, 0, record::digest_on_host(words.bytes.data(), words.bytes.size()), range.bytes);
   return true;
 }
 
@@ -73,7 +72,6 @@ void Trail::begin_work(Work& work) {
   std::vector<DeviceRange> ranges = work.written.ranges();
   const bool is_to_device = ranges.empty() || memory_.find(ranges.front().address).has_value();
   if (work.written.ranges().empty() && !work.written.is_anywhere()) ranges = {work.read};
-  pending_.before_work(work.stream);
   for (const DeviceRange& range : ranges) {
     if (const auto region = memory_.find(range.address)) note_first_use(*region, work.stream);
   }
@@ -91,8 +89,8 @@ void Trail::begin_work(Work& work) {
   order_.writes(work.written.ranges());
   work.row = rows_.append(row, ranges.empty() ? 0 : ranges.front().address);
   rows_.awaits(*work.row);  // that it is given to the device
-  pending_.before_write(work.written.ranges(), work.stream);
-  if (work.kind == Row::kCopyOut && is_to_device) pending_.add(*work.row, 0, work.read, work.stream);
+  const RowPart read{0, work.read};
+  if (work.kind == Row::kCopyOut && is_to_device) digests_.start(*work.row, {&read, 1}, work.stream);
 }
 
 void Trail::before_work(Work& work) noexcept {
@@ -106,11 +104,10 @@ void Trail::after_work(Work& work, cuda::Result result) noexcept {
     if (result != cuda::kSuccess || work.written.is_anywhere()) {
       rows_.failed(*work.row);
     } else {
-      uint32_t part = 0;
-      const bool is_done = digest_on_host(work);
-      for (const DeviceRange& range : work.written.ranges()) {
-        if (!is_done) pending_.add(*work.row, part++, range, work.stream);
-      }
+      std::vector<RowPart> parts;
+      for (const DeviceRange& range : work.written.ranges())
+        parts.push_back({static_cast<uint32_t>(parts.size()), range});
+      if (!digest_on_host(work)) digests_.start(*work.row, parts, work.stream);
       rows_.arrived(*work.row);
     }
     collect();
@@ -158,8 +155,7 @@ void Trail::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) 
 void Trail::freed(cuda::DevicePointer address, bool is_unmapped) noexcept {
   locked([&] {
     constexpr double kPatience = 2;  // seconds
-    pending_.start();
-    if (is_unmapped) pending_.wait(kPatience);
+    if (is_unmapped) digests_.wait(kPatience);
     memory_.freed(address);
   });
 }
@@ -170,18 +166,11 @@ void Trail::stream_created(cuda::Stream stream, unsigned flags) noexcept {
 }
 
 void Trail::event_recorded(cuda::Event event, cuda::Stream stream) noexcept {
-  locked([&] {
-    pending_.start();
-    order_.recorded(event, stream_number(stream));
-  });
+  locked([&] { order_.recorded(event, stream_number(stream)); });
 }
 
 void Trail::stream_waits(cuda::Stream stream, cuda::Event event) noexcept {
   locked([&] { order_.waits(stream_number(stream), event); });
-}
-
-void Trail::before_wait() noexcept {
-  locked([&] { pending_.start(); });
 }
 
 void Trail::host_waited(cuda::Stream stream) noexcept {
@@ -204,7 +193,7 @@ bool Trail::make_room() noexcept {
 
 void Trail::context_ends(cuda::Context context) noexcept {
   locked([&] {
-    pending_.give_up();
+    digests_.give_up();
     for (const auto& launch : std::exchange(learning_, {})) {
       launch->has_failed = true;
       rows_.failed(launch->row);
@@ -229,7 +218,7 @@ void Trail::report() noexcept {
     const std::unique_lock lock(mutex_, kPatience);
     if (!lock) return;
     constexpr double kShortly = 0.5;  // seconds
-    pending_.wait(kShortly);
+    digests_.wait(kShortly);
     collect();
     rows_.give_up();
     rows_.deliver();

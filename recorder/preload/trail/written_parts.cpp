@@ -153,7 +153,8 @@ uint64_t FunctionLaunches::hash_of(const std::vector<std::byte>& bytes) const {
 // the last bytes that each wrote may have been there before, as with truth values, and a word may be a size. Whether
 // there is a new one.
 bool FunctionLaunches::compare(const LaunchVariant& one, const LaunchVariant& other) {
-  if (one.bytes.size() != other.bytes.size() || one.parts_ != other.parts_ || one.is_odd_ || other.is_odd_) return false;
+  if (one.bytes.size() != other.bytes.size() || one.parts_ != other.parts_ || one.is_odd_ || other.is_odd_)
+    return false;
   bool has_new = false;
   const bool are_dense = one.is_dense_ && other.is_dense_;
   for (size_t i = 0; i < words_in(one.bytes) && !are_dense; ++i) {

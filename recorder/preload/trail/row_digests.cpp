@@ -1,0 +1,58 @@
+#include "recorder/preload/trail/row_digests.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace msda::record {
+
+void RowDigests::start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream) {
+  ranges_.clear();
+  UnderWay started{row, {}, {}};
+  for (const auto& [number, range] : parts) {
+    if (range.bytes == 0) continue;
+    ranges_.push_back(range);
+    started.parts.push_back({number, range.bytes});
+  }
+  if (ranges_.empty()) return;
+  rows_.awaits(row);
+  std::string failure;
+  started.digests = Digester::instance().start(ranges_, stream, failure);
+  if (!started.digests) return rows_.failed(row);
+  under_way_.push_back(std::move(started));
+}
+
+void RowDigests::start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream) {
+  while (!parts.empty()) {
+    const size_t count = std::min(parts.size(), Digester::kMostRanges);
+    start_some(row, parts.first(count), stream);
+    parts = parts.subspan(count);
+  }
+}
+
+void RowDigests::collect() {
+  while (!under_way_.empty() && under_way_.front().digests.ready()) {
+    const auto& [row, digests, parts] = under_way_.front();
+    for (size_t i = 0; i < parts.size(); ++i) rows_.add(row, parts[i].number, digests[i], parts[i].bytes);
+    rows_.arrived(row);
+    under_way_.pop_front();
+  }
+}
+
+bool RowDigests::wait(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    collect();
+    if (under_way_.empty()) return true;
+    if (std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds)) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+void RowDigests::give_up() {
+  for (const UnderWay& launch : std::exchange(under_way_, {})) rows_.failed(launch.row);
+}
+
+}  // namespace msda::record

@@ -1,0 +1,49 @@
+// Digests of what rows of a trail wrote, computed right behind their work on its own stream; no thread waits for them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "recorder/preload/driver/digester.h"
+#include "recorder/preload/trail/trail_rows.h"
+
+namespace msda::record {
+
+// A part of what a row wrote: a number that tells it from the row's others, and where it lies.
+using RowPart = std::pair<uint32_t, DeviceRange>;
+
+// Not thread-safe.
+class RowDigests {
+ public:
+  explicit RowDigests(TrailRows& rows) : rows_(rows) {}
+
+  // Needs the stream's context to be current.
+  void start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
+  // Hands over to the rows what the device has digested.
+  void collect();
+  // Waits until it has digested all that it was given. False if that takes longer than so many seconds.
+  bool wait(double seconds);
+  // The device will not digest any more of it.
+  void give_up();
+
+ private:
+  void start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
+
+  struct Part {
+    uint32_t number;
+    uint64_t bytes;
+  };
+  struct UnderWay {
+    uint64_t row;
+    Digests digests;
+    std::vector<Part> parts;
+  };
+  TrailRows& rows_;
+  std::deque<UnderWay> under_way_;
+  std::vector<DeviceRange> ranges_;  // of the next launch: room that is used again
+};
+
+}  // namespace msda::record
