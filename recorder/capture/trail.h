@@ -39,6 +39,8 @@ struct TrailRow {
   static constexpr uint8_t kMeasures = 2;    // a tuner measures with it: how often differs from run to run
   // It reaches memory that another stream's work wrote or writes, and nothing orders the two.
   static constexpr uint8_t kIsUnordered = 4;
+  // The digest is also of bytes that it did not change, which may be anything that was there before.
+  static constexpr uint8_t kIsSparse = 8;
 };
 
 struct TrailKernel {

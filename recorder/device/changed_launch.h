@@ -19,7 +19,11 @@ inline constexpr unsigned kChangedThreads = 256;  // of a block
 struct FoundInPiece {
   uint64_t first_sum = 0, second_sum = 0;
   uint64_t complement_of_begin = 0, end = 0;
-  uint64_t changed = 0, has_addresses = 0;  // bytes; whether there are any
+  uint64_t changed = 0;              // bytes
+  uint64_t units_and_addresses = 0;  // units that hold any of them; bit 63: whether there are addresses
+
+  bool has_addresses() const { return units_and_addresses >> 63 != 0; }
+  uint64_t units() const { return units_and_addresses << 1 >> 1; }
 };
 static_assert(sizeof(FoundInPiece) == 48, "as in changed.ptx");
 

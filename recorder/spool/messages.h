@@ -176,7 +176,7 @@ struct Surveyed {
 struct TrailRow {
   static constexpr uint32_t kNone = 0xffffffff;
   enum Kind : uint8_t { kLaunch, kGraph, kCopyIn, kCopyWithin, kCopyOut, kSet, kHostMemory, kFreshMemory };
-  enum Flag : uint8_t { kIsDigested = 1, kMeasures = 2, kIsUnordered = 4 };
+  enum Flag : uint8_t { kIsDigested = 1, kMeasures = 2, kIsUnordered = 4, kIsSparse = 8 };
   uint64_t digest = 0, bytes = 0;
   uint32_t kernel = kNone, configuration = kNone, parameters = kNone, caller = kNone, parts = kNone;
   uint16_t stream = 0;

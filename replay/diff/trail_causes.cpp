@@ -59,12 +59,36 @@ Evidence host_memory(const PartingCase& one) {
                      thousands(one.a.launches[one.row_a()] + 1));
 }
 
+// The scale of a gradient scaler is a number of 4 bytes, and a power of two.
+Evidence other_scale(const PartingCase& one) {
+  const auto is_scale = [](uint64_t word) {
+    constexpr uint32_t kMantissa = 0x7FFFFF, kOfEight = 0x41000000, kInfinity = 0x7F800000;
+    const auto low = static_cast<uint32_t>(word);
+    return word >> 32 == 0 && (low & kMantissa) == 0 && low >= kOfEight && low < kInfinity;
+  };
+  const auto scales = [](const TrailRun& run) {
+    return std::ranges::any_of(run.trail.kernels, [](const auto& kernel) {
+      return has_any(kernel.name, {"amp_update_scale", "amp_non_finite", "amp_foreach_non_finite"});
+    });
+  };
+  constexpr uint64_t kMost = 16;
+  if (!one.is_pair() || one.a.row(one.row_a()).bytes > kMost || !scales(one.a) || !scales(one.b)) return std::nullopt;
+  for (const ParameterDifference& word : one.part.parameters) {
+    const uint64_t a = word.a >> 32 != 0 && (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF) ? word.a >> 32 : word.a;
+    const uint64_t b = word.b >> 32 != 0 && (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF) ? word.b >> 32 : word.b;
+    if (is_scale(a) && is_scale(b)) {
+      return "it sets one number to another power of two, and the program looks for overflow as a gradient scaler does";
+    }
+  }
+  return std::nullopt;
+}
+
 Evidence loss_scale(const PartingCase& one) {
   const auto of_scaler = [](const TrailRun& run, size_t row) {
     return is_called_by(run, row, {"grad_scaler", "GradScaler"}) ||
            has_any(run.kernel(row).name, {"amp_update_scale", "amp_non_finite_check", "amp_foreach_non_finite"});
   };
-  if (!one.any(of_scaler)) return std::nullopt;
+  if (!one.any(of_scaler)) return other_scale(one);
   return "it is called by the gradient scaler, or is the kernel with which that looks for overflow";
 }
 

@@ -21,10 +21,24 @@ using analysis::thousands;
 using capture::TrailKind;
 using capture::TrailRow;
 
+// Whether it leaves what a row shortly before it left, as where a tuner measures.
+bool is_repeated(const TrailRun& run, size_t row) {
+  constexpr size_t kShortly = 4;
+  const TrailRow& one = run.row(row);
+  for (size_t i = row; i-- > 0 && i + kShortly >= row;) {
+    const TrailRow& other = run.row(i);
+    if (other.kind == one.kind && other.kernel == one.kernel && other.parts == one.parts && other.bytes == one.bytes &&
+        other.digest == one.digest) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // A gap whose rows can have changed the device's memory. Reading it, and memory of the host as it was, cannot.
 bool may_decide(const TrailRun& run, size_t row) {
   const TrailKind kind = run.row(row).kind;
-  return kind != TrailKind::kCopyOut && kind != TrailKind::kHostMemory;
+  return kind != TrailKind::kCopyOut && kind != TrailKind::kHostMemory && !is_repeated(run, row);
 }
 
 class Comparison {
@@ -58,7 +72,8 @@ class Comparison {
       int64_t& kind = is_launch(row)                ? compared.launches
                       : row.kind == TrailKind::kSet ? compared.sets
                                                     : compared.copies;
-      ++(pair.result == PairResult::kUnknown ? compared.unknown : kind);
+      const bool is_known = pair.result == PairResult::kEqual || pair.result == PairResult::kDiffers;
+      ++(is_known ? kind : compared.unknown);
     }
   }
 
@@ -68,7 +83,7 @@ class Comparison {
       if (pair.a < from) continue;
       ++after.rows;
       after.differ += pair.result == PairResult::kDiffers;
-      after.unknown += pair.result == PairResult::kUnknown;
+      after.unknown += pair.result == PairResult::kUnknown || pair.result == PairResult::kDoubtful;
     }
     for (const TrailGap& gap : alignment_.gaps) {
       if (gap.at < from) continue;
@@ -186,7 +201,7 @@ class Comparison {
       const std::optional<bool> same = is_same_result(rows);
       if ((rows.a.empty() && rows.b.empty()) || same == true) continue;
       if (same == false || !is_equal_between(gap.at, pair.a)) decided_by = &gap;
-      last = &gap;
+      if (gap.at + kShortly >= pair.a) last = &gap;
       const bool is_random = std::ranges::any_of(rows.a, [&](size_t row) { return draws_random_numbers(a_, row); }) !=
                              std::ranges::any_of(rows.b, [&](size_t row) { return draws_random_numbers(b_, row); });
       if (is_random) last_random = &gap;
@@ -194,6 +209,8 @@ class Comparison {
     const bool is_unexplained = part.kind == TrailDivergence::kOtherOutput && part.cause.empty();
     if (decided_by == nullptr && is_unexplained) decided_by = last;
     if (decided_by == nullptr && part.cause == "generator") decided_by = last_random;
+    const ComparedPair* const doubtful = is_unexplained && decided_by == nullptr ? doubtful_before(differing) : nullptr;
+    if (doubtful != nullptr) part = part_of(*doubtful);
     const ComparedPair* other_code = nullptr;
     if (decided_by == nullptr && part.kind != TrailDivergence::kOtherInput) {
       decided_by = replacing_before(pair.a);
@@ -225,6 +242,17 @@ class Comparison {
       if (has_launch(a_, gap.a) && has_launch(b_, gap.b)) found = &gap;
     }
     return found;
+  }
+  // Of memory that it changed in part; what it did change may be what is read later.
+  // And results that cannot be compared, as of a launch that read what it should not, and so wrote elsewhere.
+  const ComparedPair* doubtful_before(size_t differing) const {
+    for (size_t i = differing; i-- > 0;) {
+      const bool is_near = pairs_[i].a + kShortly >= pairs_[differing].a;
+      const bool is_found = pairs_[i].result == PairResult::kDoubtful ||
+                            (pairs_[i].result == PairResult::kUnknown && is_near && is_launch(a_.row(pairs_[i].a)));
+      if (is_found) return &pairs_[i];
+    }
+    return nullptr;
   }
   const ComparedPair* unknown_before(size_t differing) const {
     for (size_t i = differing; i-- > 0 && pairs_[i].a + kShortly >= pairs_[differing].a;) {

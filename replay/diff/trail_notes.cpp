@@ -60,7 +60,7 @@ void add_unknown(const TrailRun& a, const std::vector<ComparedPair>& pairs, Note
   int64_t count = 0;
   std::string first;
   for (const ComparedPair& pair : pairs) {
-    if (pair.result != PairResult::kUnknown) continue;
+    if (pair.result == PairResult::kEqual || pair.result == PairResult::kDiffers) continue;
     if (count++ == 0) first = fmt::format("{}, {}", where_of(a, pair.a), what_of(a, pair.a, 40));
   }
   if (count > 0) {

@@ -50,7 +50,8 @@ class ParameterComparison {
 PairResult result_of(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {
   if (!is_comparable(a, row_a, b, row_b)) return PairResult::kUnknown;
   const TrailRow &of_a = a.row(row_a), &of_b = b.row(row_b);
-  return of_a.digest == of_b.digest && of_a.bytes == of_b.bytes ? PairResult::kEqual : PairResult::kDiffers;
+  if (of_a.digest == of_b.digest && of_a.bytes == of_b.bytes) return PairResult::kEqual;
+  return ((of_a.flags | of_b.flags) & TrailRow::kIsSparse) != 0 ? PairResult::kDoubtful : PairResult::kDiffers;
 }
 
 bool is_other_code(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {

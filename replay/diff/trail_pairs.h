@@ -9,7 +9,12 @@
 
 namespace msda::replay {
 
-enum class PairResult : uint8_t { kEqual, kDiffers, kUnknown };
+enum class PairResult : uint8_t {
+  kEqual,
+  kDiffers,
+  kDoubtful,  // the digests differ, which are also of memory that the launches did not change
+  kUnknown
+};
 
 struct ComparedPair {
   size_t a, b;

@@ -13,7 +13,7 @@ struct Piece {
 };
 
 struct Found {
-  uint64_t sums[2] = {}, complement_of_begin = 0, end = 0, changed = 0, has_addresses = 0;
+  uint64_t sums[2] = {}, complement_of_begin = 0, end = 0, changed = 0, units_and_addresses = 0;
 };
 
 // The unit's part of a sum (recorder/device/digest.h).
@@ -40,6 +40,7 @@ void find(const Piece& piece, Found& found) {
   for (uint64_t at = 0; at < piece.bytes; ++at) {
     if (now[at] == before[at]) continue;
     ++found.changed;
+    if (found.end <= at / kUnit * kUnit) ++found.units_and_addresses;
     found.complement_of_begin = std::max(found.complement_of_begin, ~at);
     found.end = at + 1;
   }
@@ -52,7 +53,7 @@ void digest(const Piece& piece, uint64_t least, uint64_t range, Found& found) {
     for (uint64_t& word : unit) {
       if (word - least >= range) continue;
       word = 1;
-      found.has_addresses = 1;
+      found.units_and_addresses |= uint64_t{1} << 63;
     }
     for (const int sum : {0, 1}) found.sums[sum] += term(unit[0], unit[1], at - begin, sum);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
@@ -20,6 +21,12 @@ namespace msda::record {
 namespace {
 
 using Row = spool::TrailRow;
+
+// By the names of PyTorch's kernels, and of what people call theirs.
+bool draws_random_numbers(std::string_view name) {
+  constexpr std::string_view kParts[] = {"dropout", "philox", "Philox", "distribution_elementwise", "rand"};
+  return std::ranges::any_of(kParts, [&](auto part) { return name.find(part) != name.npos; });
+}
 
 constexpr uint64_t kUnit = 16;  // of memory whose changes are found
 constexpr uint64_t down(uint64_t address) { return address / kUnit * kUnit; }
@@ -62,6 +69,7 @@ Trail::Function& Trail::function_of(cuda::Function function) {
   known = std::make_unique<Function>();
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
+  known->draws_random_numbers = draws_random_numbers(known->kernel.layout.kernel);
   const auto& parameters = known->kernel.layout.parameters;
   const size_t bytes = parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
   if (known->kernel.image != nullptr) {
@@ -119,6 +127,7 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   launch.row.parameters = variant.parameters;
   launch.row.caller = variant.caller;
   launch.row.stream = stream_number(launch.stream);
+  if (parts != nullptr && variant.is_sparse()) launch.row.flags |= Row::kIsSparse;
   if (parts != nullptr) launch.row.parts = *variant.parts_entry;
   ticket.stream = launch.stream;
   ticket.is_known = parts != nullptr;
@@ -211,7 +220,8 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     Row row;
     row.kernel = function.entry;
     row.configuration = rows_.configuration(launched);
-    begin({row, function.launches[row.configuration], words, launched.stream}, ticket);
+    auto& known = function.launches.try_emplace(row.configuration, function.draws_random_numbers).first->second;
+    begin({row, known, words, launched.stream}, ticket);
   });
 }
 
@@ -254,7 +264,7 @@ void Trail::collect() {
       rows_.add(launch->row, launch->pointers[i], {found.first_sum, found.second_sum},
                 up(found.end) - down(~found.complement_of_begin));
     }
-    rows_.learnt(launch->row, rows_.parts(text_of(launch->parts())));
+    rows_.learnt(launch->row, rows_.parts(text_of(launch->parts())), launch->is_sparse());
     rows_.arrived(launch->row);
     return true;
   });

@@ -85,6 +85,7 @@ class Trail {
     SurveyedKernel kernel;
     uint32_t entry = 0;
     std::vector<bool> is_read;                      // of each byte of its parameters; empty: all are
+    bool draws_random_numbers = false;
     std::map<uint32_t, FunctionLaunches> launches;  // by configuration
   };
   template <class Change>

@@ -34,7 +34,10 @@ class TrailRows {
   // The digest of a part of what it wrote.
   void add(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes);
   // What was digested, where that is known only now.
-  void learnt(uint64_t row, uint32_t parts) { at(row).row.parts = parts; }
+  void learnt(uint64_t row, uint32_t parts, bool is_sparse) {
+    at(row).row.parts = parts;
+    if (is_sparse) at(row).row.flags |= spool::TrailRow::kIsSparse;
+  }
   // Something will not arrive, and so the row has no digest.
   void failed(uint64_t row);
   // A launch has no row.

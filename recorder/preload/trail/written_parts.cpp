@@ -45,6 +45,15 @@ bool may_be_size(uint64_t a, uint64_t b) {
 
 size_t words_in(const std::vector<std::byte>& bytes) { return (bytes.size() + kWord - 1) / kWord; }
 
+uint64_t hash_of(const std::vector<std::byte>& bytes) {
+  uint64_t hash = bytes.size();
+  for (size_t i = 0; i < words_in(bytes); ++i) {
+    hash = (hash ^ word_at(bytes, i)) * 0x9E3779B97F4A7C15;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::string text_of(const WrittenParts& parts) {
@@ -74,6 +83,25 @@ WrittenParts LearntLaunch::parts() const {
   return parts;
 }
 
+bool LearntLaunch::is_dense() const {
+  uint64_t all = 0, changed = 0;
+  for (const FoundInPiece& one : found) {
+    if (one.changed > 0) all += one.end - ~one.complement_of_begin;
+    changed += one.changed;
+  }
+  return changed > all / 5 * 4;
+}
+
+bool LearntLaunch::is_sparse() const {
+  constexpr uint64_t kUnit = 16;
+  uint64_t all = 0, changed = 0;
+  for (const FoundInPiece& one : found) {
+    if (one.changed > 0) all += one.end - ~one.complement_of_begin;
+    changed += one.units() * kUnit;
+  }
+  return changed < all / 20 * 19;
+}
+
 bool LearntLaunch::is_cut() const {
   for (size_t i = 0; i < pointers.size(); ++i) {
     if (cut[i] > 0 && found[i].changed > 0 && found[i].end == cut[i]) return true;
@@ -89,13 +117,9 @@ void LaunchVariant::add(const LearntLaunch& launch) {
     return;
   }
   ++learnt_;
-  is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses != 0; });
-  uint64_t all = 0, changed = 0;
-  for (const FoundInPiece& found : launch.found) {
-    if (found.changed > 0) all += found.end - ~found.complement_of_begin;
-    changed += found.changed;
-  }
-  is_dense_ = changed > all / 5 * 4;
+  is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses(); });
+  is_dense_ = launch.is_dense();
+  is_sparse_ = launch.is_sparse();
   for (const WrittenPart& part : launch.parts()) {
     is_odd_ |= part.pointer == WrittenPart::kNoPointer;
     const auto same = std::ranges::find(parts_, part.pointer, &WrittenPart::pointer);
@@ -139,73 +163,76 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
   return changes;
 }
 
-uint64_t FunctionLaunches::hash_of(const std::vector<std::byte>& bytes) const {
-  uint64_t hash = bytes.size();
+// Whether these parameters are those of the variant's first launch, but for indifferent words.
+bool LaunchVariant::has(const std::vector<std::byte>& other) const {
+  if (other.size() != bytes.size()) return false;
   for (size_t i = 0; i < words_in(bytes); ++i) {
-    if (i < is_indifferent_.size() && is_indifferent_[i]) continue;
-    hash = (hash ^ word_at(bytes, i)) * 0x9E3779B97F4A7C15;
-    hash ^= hash >> 29;
+    const bool is_other = word_at(bytes, i) != word_at(other, i);
+    if (is_other && (is_indifferent_.empty() || !is_indifferent_[i])) return false;
   }
-  return hash;
+  return true;
 }
 
-// Two launches with other parameters that write equal parts: the words that differ decide nothing about them. Not so if
-// the last bytes that each wrote may have been there before, as with truth values, and a word may be a size. Whether
-// there is a new one.
-bool FunctionLaunches::compare(const LaunchVariant& one, const LaunchVariant& other) {
-  if (one.bytes.size() != other.bytes.size() || one.parts_ != other.parts_ || one.is_odd_ || other.is_odd_)
-    return false;
-  bool has_new = false;
-  const bool are_dense = one.is_dense_ && other.is_dense_;
-  for (size_t i = 0; i < words_in(one.bytes) && !are_dense; ++i) {
-    const uint64_t a = word_at(one.bytes, i), b = word_at(other.bytes, i);
-    if (a != b && (may_be_size(a, b) || may_be_size(a >> 32, b >> 32))) return false;
-  }
+// Two launches with other parameters that write equal parts: the words that differ decide nothing about them, while the
+// others are equal. Not what may be sizes: the last bytes that two launches wrote may have been there before. Whether
+// `one` is of this kind now.
+bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const {
+  if (one.bytes.size() != kind.bytes.size() || one.parts_ != kind.parts_ || one.is_odd_ || kind.is_odd_) return false;
+  std::vector<bool> indifferent = kind.is_indifferent_;
+  indifferent.resize(words_in(one.bytes));
   for (size_t i = 0; i < words_in(one.bytes); ++i) {
-    const uint64_t a = word_at(one.bytes, i), b = word_at(other.bytes, i);
-    if (a == b || a == LaunchWords::kAddress || b == LaunchWords::kAddress) continue;
-    has_new |= !is_indifferent_[i];
-    is_indifferent_[i] = true;
+    const uint64_t a = word_at(one.bytes, i), b = word_at(kind.bytes, i);
+    if (a == b || indifferent[i]) continue;
+    if (a == LaunchWords::kAddress || b == LaunchWords::kAddress) return false;
+    const bool may_be = may_be_size(a, b) || may_be_size(a >> 32, b >> 32);
+    if (may_be && !(draws_random_numbers_ && one.is_dense_ && kind.is_dense_)) return false;
+    indifferent[i] = true;
   }
-  return has_new;
+  kind.is_indifferent_ = std::move(indifferent);
+  return true;
 }
 
-void FunctionLaunches::find_indifferent_words(uint64_t row) {
-  constexpr size_t kMostBack = 8;
-  bool has_new = false;
+void FunctionLaunches::join_alike(uint64_t row) {
+  constexpr size_t kMostBack = 8, kMostKinds = 32;
   for (; compared_ < variants_.size(); ++compared_) {
     LaunchVariant& one = *variants_[compared_];
     one.settle(row);
     if (one.learnt_ == 0 && !one.is_odd_) break;  // and those after it came later
     if (one.parts_.empty()) continue;
-    for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_; ++i) {
-      has_new |= variants_[i]->learnt_ > 0 && !variants_[i]->parts_.empty() && compare(*variants_[i], one);
+    const auto take = [&](LaunchVariant& kind) { return &kind != &one && kind.learnt_ > 0 && join(kind, one); };
+    if (std::ranges::any_of(kinds_, [&](LaunchVariant* kind) { return take(*kind); })) continue;
+    for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_ && kinds_.size() < kMostKinds; ++i) {
+      if (!take(*variants_[i])) continue;
+      kinds_.push_back(variants_[i].get());
+      break;
     }
   }
-  if (!has_new) return;
-  by_hash_.clear();
-  for (const auto& variant : variants_) by_hash_.try_emplace(hash_of(variant->bytes), variant.get());
+}
+
+// Null if there is none.
+LaunchVariant* FunctionLaunches::find(const std::vector<std::byte>& bytes) const {
+  const auto known = by_hash_.find(hash_of(bytes));
+  if (known != by_hash_.end()) return known->second;
+  const auto kind = std::ranges::find_if(kinds_, [&](const LaunchVariant* one) { return one->has(bytes); });
+  return kind != kinds_.end() ? *kind : nullptr;
 }
 
 LaunchVariant& FunctionLaunches::variant_of(const LaunchWords& words, uint64_t row) {
   constexpr size_t kMostVariants = 4096;
-  if (is_indifferent_.empty()) is_indifferent_.resize(words_in(words.bytes) + 1);
-  const auto find = [&] {
-    const auto found = by_hash_.find(hash_of(words.bytes));
-    return found != by_hash_.end() ? found->second : nullptr;
-  };
-  LaunchVariant* known = find();
+  if (variants_.size() >= kMostVariants) {
+    // Of a program that runs for days: what it learnt, it learns again.
+    by_hash_.clear();
+    kinds_.clear();
+    variants_.clear();
+    compared_ = 0;
+  }
+  LaunchVariant* known = find(words.bytes);
   if (known == nullptr && compared_ < variants_.size()) {
-    find_indifferent_words(row);
-    known = find();
+    join_alike(row);
+    known = find(words.bytes);
   }
   is_new_ = known == nullptr;
   if (known != nullptr) return *known;
-  if (variants_.size() >= kMostVariants) {  // of a program that runs for days: what it learnt, it learns again
-    variants_.clear();
-    by_hash_.clear();
-    compared_ = 0;
-  }
   variants_.push_back(std::make_unique<LaunchVariant>());
   variants_.back()->bytes = words.bytes;
   by_hash_[hash_of(words.bytes)] = variants_.back().get();

@@ -39,11 +39,13 @@ struct LearntLaunch {
   bool is_found();
   // After that.
   WrittenParts parts() const;
+  bool is_dense() const;   // nearly every byte of them was changed
+  bool is_sparse() const;  // much of them was not changed at all
   bool is_cut() const;  // it wrote up to where the comparison ended
 };
 
 // Launches of a function that write the same parts, as far as is known: those of one grid, with equal parameters, but
-// for addresses and for words that were seen to decide nothing about it.
+// for addresses and for words that were seen to decide nothing about it while all others are equal.
 class LaunchVariant {
  public:
   // Of a launch in this row: what it writes; nothing: it is to be learnt from. The same in each of two equal runs,
@@ -52,6 +54,8 @@ class LaunchVariant {
   void learn(std::shared_ptr<LearntLaunch> launch) { learning_.push_back(std::move(launch)); }
   // So much memory from each address on is to be compared.
   uint64_t bytes_to_compare() const { return bytes_to_compare_; }
+  // Whether much of the parts was not changed: the digest is of what was there before as well. After parts_for().
+  bool is_sparse() const { return is_sparse_; }
   // Nothing can be learnt.
   void forget() { is_known_ = is_odd_ = true; }
 
@@ -61,12 +65,14 @@ class LaunchVariant {
 
  private:
   friend class FunctionLaunches;
+  bool has(const std::vector<std::byte>& other) const;
   void settle(uint64_t row);
   void add(const LearntLaunch& launch);
 
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
-  bool is_dense_ = false;  // nearly every byte of them was changed
+  bool is_dense_ = false, is_sparse_ = false;
+  std::vector<bool> is_indifferent_;  // words by number; empty: none
   uint64_t bytes_to_compare_ = 4 << 20;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it changes what no address leads to, or writes addresses
@@ -75,6 +81,9 @@ class LaunchVariant {
 // All of a function's launches of one grid.
 class FunctionLaunches {
  public:
+  // Whether what is small and differs from launch to launch may be a random number's place, and is not a size.
+  explicit FunctionLaunches(bool draws_random_numbers = false) : draws_random_numbers_(draws_random_numbers) {}
+
   LaunchVariant& variant_of(const LaunchWords& words, uint64_t row);
   // Whether the last call found a new one.
   bool is_new() const { return is_new_; }
@@ -82,14 +91,15 @@ class FunctionLaunches {
   static std::vector<std::pair<uint32_t, uint64_t>> changes_of(const LaunchVariant& variant, const LaunchWords& words);
 
  private:
-  uint64_t hash_of(const std::vector<std::byte>& bytes) const;
-  void find_indifferent_words(uint64_t row);
-  bool compare(const LaunchVariant& one, const LaunchVariant& other);
+  LaunchVariant* find(const std::vector<std::byte>& bytes) const;
+  void join_alike(uint64_t row);
+  bool join(LaunchVariant& kind, const LaunchVariant& one) const;
 
+  const bool draws_random_numbers_;
   std::vector<std::unique_ptr<LaunchVariant>> variants_;
-  std::unordered_map<uint64_t, LaunchVariant*> by_hash_;
-  std::vector<bool> is_indifferent_;  // words by number: they decide nothing about what is written
-  size_t compared_ = 0;               // variants, with those before them
+  std::unordered_map<uint64_t, LaunchVariant*> by_hash_;  // of all words
+  std::vector<LaunchVariant*> kinds_;                     // those with indifferent words
+  size_t compared_ = 0;                                   // variants, with those before them
   bool is_new_ = false;
 };
 
