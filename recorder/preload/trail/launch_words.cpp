@@ -10,20 +10,20 @@ namespace msda::record {
 namespace {
 
 // Addresses of the process' own memory, such as its stacks and heaps, differ from run to run. A word that may be one is
-// looked up in the list of mappings, which is read anew now and then.
+// looked up in the list of mappings, which is read anew ever more seldom: it takes milliseconds.
 class Mappings {
  public:
   bool has(uint64_t word) {
     constexpr uint64_t kLeast = uint64_t{0x5000} << 32, kEnd = uint64_t{1} << 47;  // PIE programs, and above
     if (word < kLeast || word >= kEnd) return false;
     if (is_in(word)) return true;
-    if (misses_++ % kOften == 0) read();
+    if (++misses_ < next_) return false;
+    next_ = 2 * misses_;
+    read();
     return is_in(word);
   }
 
  private:
-  static constexpr unsigned kOften = 4096;
-
   bool is_in(uint64_t word) const {
     const auto after = ends_.upper_bound(word);
     return after != ends_.begin() && word < std::prev(after)->second;
@@ -42,7 +42,7 @@ class Mappings {
   }
 
   std::map<uint64_t, uint64_t> ends_;  // by where they begin
-  unsigned misses_ = 0;
+  uint64_t misses_ = 0, next_ = 1;
 };
 
 }  // namespace

@@ -25,8 +25,9 @@ bool wait_for(LearntLaunch& launch) {
 
 // The first launch, and a few later ones, ever more seldom: it may have found in memory what it wrote.
 bool is_to_be_learnt_from(int64_t launches) {
+  constexpr int kBits = 4;  // 16, 256, ...
   if (launches == 1) return false;
-  return (launches & (launches - 1)) == 0 && std::countr_zero(static_cast<uint64_t>(launches)) % 2 == 0;
+  return (launches & (launches - 1)) == 0 && std::countr_zero(static_cast<uint64_t>(launches)) % kBits == 0;
 }
 
 uint64_t word_at(const std::vector<std::byte>& bytes, size_t word) {
