@@ -125,12 +125,25 @@ class Comparison {
     return part;
   }
 
+  static bool has_launch(const TrailRun& run, const std::vector<size_t>& rows) {
+    return std::ranges::any_of(rows, [&](size_t row) { return is_launch(run.row(row)); });
+  }
+
+  // Of kernels in place of others the first kernels are meant, and not the memsets before them.
+  static void begin_with_launch(const TrailRun& run, std::vector<size_t>& rows) {
+    rows.erase(rows.begin(), std::ranges::find_if(rows, [&](size_t row) { return is_launch(run.row(row)); }));
+  }
+
   TrailPart part_of(const TrailGap& gap) const {
     TrailPart part;
     TrailGap rows = deciding(gap);
     part.kind = rows.b.empty()   ? TrailDivergence::kOnlyInA
                 : rows.a.empty() ? TrailDivergence::kOnlyInB
                                  : TrailDivergence::kAnotherKernel;
+    if (has_launch(a_, rows.a) && has_launch(b_, rows.b)) {
+      begin_with_launch(a_, rows.a);
+      begin_with_launch(b_, rows.b);
+    }
     part.a = std::move(rows.a);
     part.b = std::move(rows.b);
     find_cause(a_, b_, alignment_, part);
@@ -233,9 +246,6 @@ class Comparison {
   static constexpr size_t kShortly = 256;
   const TrailGap* replacing_before(size_t row) const {
     const TrailGap* found = nullptr;
-    const auto has_launch = [](const TrailRun& run, const std::vector<size_t>& rows) {
-      return std::ranges::any_of(rows, [&](size_t one) { return is_launch(run.row(one)); });
-    };
     for (const TrailGap& gap : alignment_.gaps) {
       if (gap.at > row) break;
       if (gap.at + kShortly < row || is_same_result(gap) == true) continue;
@@ -246,11 +256,14 @@ class Comparison {
   // Of memory that it changed in part; what it did change may be what is read later.
   // And results that cannot be compared, as of a launch that read what it should not, and so wrote elsewhere.
   const ComparedPair* doubtful_before(size_t differing) const {
+    constexpr int kMost = 256;  // whose parameters are compared
+    int compared = 0;
     for (size_t i = differing; i-- > 0;) {
-      const bool is_near = pairs_[i].a + kShortly >= pairs_[differing].a;
-      const bool is_found = pairs_[i].result == PairResult::kDoubtful ||
-                            (pairs_[i].result == PairResult::kUnknown && is_near && is_launch(a_.row(pairs_[i].a)));
-      if (is_found) return &pairs_[i];
+      const ComparedPair& pair = pairs_[i];
+      if (pair.result == PairResult::kDoubtful) return &pair;
+      if (pair.result != PairResult::kUnknown || !is_launch(a_.row(pair.a))) continue;
+      const bool is_near = pair.a + kShortly >= pairs_[differing].a;
+      if (is_near || (pair.other_parameters && compared++ < kMost && !deciding_parameters(pair).empty())) return &pair;
     }
     return nullptr;
   }

@@ -53,7 +53,7 @@ void read_native_frames(Caller& caller) {
   } walk{caller};
   // To unwind a frame takes some microseconds. A node calls its operators within few frames.
   const auto visit = [](_Unwind_Context* context, void* data) {
-    constexpr int kMostFrames = 192, kMostBetween = 32;
+    constexpr int kMostFrames = 192, kMostBetween = 16;
     Walk& mine = *static_cast<Walk*>(data);
     const bool has_all = read_frame(_Unwind_GetIP(context), mine.caller);
     mine.since_operation += !mine.caller.operation.empty();

@@ -73,8 +73,9 @@ Trail::Function& Trail::function_of(cuda::Function function) {
   const auto& parameters = known->kernel.layout.parameters;
   const size_t bytes = parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
   if (known->kernel.image != nullptr) {
-    known->is_read = parameters_read_by(known->kernel.image->bytes, known->kernel.layout.kernel,
-                                        known->kernel.facts.architecture, bytes);
+    const auto is_read = parameters_read_by(known->kernel.image->bytes, known->kernel.layout.kernel,
+                                            known->kernel.facts.architecture, bytes);
+    for (const bool one : is_read) known->read.push_back(std::byte{static_cast<unsigned char>(one ? 0xFF : 0)});
   }
   return *known;
 }
@@ -82,9 +83,8 @@ Trail::Function& Trail::function_of(cuda::Function function) {
 // The bytes of its parameters that the kernel reads; the others are 0.
 std::vector<std::byte> Trail::read_parameters(const Launched& launched, const Function& function) {
   auto bytes = parameter_bytes(launched, function.kernel.layout).value_or(std::vector<std::byte>());
-  for (size_t i = 0; i < std::min(bytes.size(), function.is_read.size()); ++i) {
-    if (!function.is_read[i]) bytes[i] = std::byte{0};
-  }
+  const size_t count = std::min(bytes.size(), function.read.size());
+  for (size_t i = 0; i < count; ++i) bytes[i] &= function.read[i];
   return bytes;
 }
 
@@ -102,7 +102,7 @@ bool Trail::is_captured(cuda::Stream stream) {
 // To look for it takes longer than a launch: it may take a thirtieth of the time.
 uint32_t Trail::caller_within_budget() {
   using std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kAtFirst{500};
+  constexpr std::chrono::milliseconds kAtFirst{150};
   const auto now = steady_clock::now();
   if (for_callers_ > kAtFirst + (now - begun_) / 30) return Row::kNone;
   const uint32_t caller = rows_.caller(caller_of_launch(), current_label());

@@ -84,7 +84,7 @@ class Trail {
   struct Function {
     SurveyedKernel kernel;
     uint32_t entry = 0;
-    std::vector<bool> is_read;                      // of each byte of its parameters; empty: all are
+    std::vector<std::byte> read;  // 0 for each byte of its parameters that it does not read; empty: it reads all
     bool draws_random_numbers = false;
     std::map<uint32_t, FunctionLaunches> launches;  // by configuration
   };

@@ -84,15 +84,6 @@ WrittenParts LearntLaunch::parts() const {
   return parts;
 }
 
-bool LearntLaunch::is_dense() const {
-  uint64_t all = 0, changed = 0;
-  for (const FoundInPiece& one : found) {
-    if (one.changed > 0) all += one.end - ~one.complement_of_begin;
-    changed += one.changed;
-  }
-  return changed > all / 5 * 4;
-}
-
 bool LearntLaunch::is_sparse() const {
   constexpr uint64_t kUnit = 16;
   uint64_t all = 0, changed = 0;
@@ -119,7 +110,6 @@ void LaunchVariant::add(const LearntLaunch& launch) {
   }
   ++learnt_;
   is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses(); });
-  is_dense_ = launch.is_dense();
   is_sparse_ = launch.is_sparse();
   for (const WrittenPart& part : launch.parts()) {
     is_odd_ |= part.pointer == WrittenPart::kNoPointer;
@@ -175,18 +165,21 @@ bool LaunchVariant::has(const std::vector<std::byte>& other) const {
 }
 
 // Two launches with other parameters that write equal parts: the words that differ decide nothing about them, while the
-// others are equal. Not what may be sizes: the last bytes that two launches wrote may have been there before. Whether
-// `one` is of this kind now.
+// others are equal. Not what may be sizes: the last bytes that two launches wrote may have been there before. Random
+// numbers have a seed and a place, which are small as well; sizes stand in more words than that. Whether `one` is of
+// this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const {
   if (one.bytes.size() != kind.bytes.size() || one.parts_ != kind.parts_ || one.is_odd_ || kind.is_odd_) return false;
+  constexpr int kMostOfRandom = 3;
   std::vector<bool> indifferent = kind.is_indifferent_;
   indifferent.resize(words_in(one.bytes));
+  int sizes = 0;
   for (size_t i = 0; i < words_in(one.bytes); ++i) {
     const uint64_t a = word_at(one.bytes, i), b = word_at(kind.bytes, i);
     if (a == b || indifferent[i]) continue;
     if (a == LaunchWords::kAddress || b == LaunchWords::kAddress) return false;
-    const bool may_be = may_be_size(a, b) || may_be_size(a >> 32, b >> 32);
-    if (may_be && !(draws_random_numbers_ && one.is_dense_ && kind.is_dense_)) return false;
+    sizes += may_be_size(a, b) || may_be_size(a >> 32, b >> 32);
+    if (sizes > (draws_random_numbers_ ? kMostOfRandom : 0)) return false;
     indifferent[i] = true;
   }
   kind.is_indifferent_ = std::move(indifferent);

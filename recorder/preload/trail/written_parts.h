@@ -39,9 +39,8 @@ struct LearntLaunch {
   bool is_found();
   // After that.
   WrittenParts parts() const;
-  bool is_dense() const;   // nearly every byte of them was changed
-  bool is_sparse() const;  // much of them was not changed at all
-  bool is_cut() const;  // it wrote up to where the comparison ended
+  bool is_sparse() const;  // some of them was not changed at all
+  bool is_cut() const;     // it wrote up to where the comparison ended
 };
 
 // Launches of a function that write the same parts, as far as is known: those of one grid, with equal parameters, but
@@ -54,7 +53,7 @@ class LaunchVariant {
   void learn(std::shared_ptr<LearntLaunch> launch) { learning_.push_back(std::move(launch)); }
   // So much memory from each address on is to be compared.
   uint64_t bytes_to_compare() const { return bytes_to_compare_; }
-  // Whether much of the parts was not changed: the digest is of what was there before as well. After parts_for().
+  // Whether some of the parts was not changed: the digest is of what was there before as well. After parts_for().
   bool is_sparse() const { return is_sparse_; }
   // Nothing can be learnt.
   void forget() { is_known_ = is_odd_ = true; }
@@ -71,9 +70,9 @@ class LaunchVariant {
 
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
-  bool is_dense_ = false, is_sparse_ = false;
+  bool is_sparse_ = false;
   std::vector<bool> is_indifferent_;  // words by number; empty: none
-  uint64_t bytes_to_compare_ = 4 << 20;
+  uint64_t bytes_to_compare_ = 1 << 20;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it changes what no address leads to, or writes addresses
 };
