@@ -32,6 +32,22 @@ unsigned bytes_of_operand(unsigned opcode) {
   return std::ranges::find(kOfFour, opcode) != std::end(kOfFour) ? 4 : 8;
 }
 
+// Where in bank 0 the address of the parameters in memory lies, by where they begin: of sm_70 to sm_89, of sm_90, and
+// from sm_100 on. A kernel that takes it hands it on, to a function or to hardware, as that of a tensor map; what of
+// its parameters is read then, its code does not tell. Nothing: they begin elsewhere.
+std::optional<unsigned> place_of_address(unsigned begin) {
+  switch (begin) {
+    case 0x160:
+      return 0x40;
+    case 0x210:
+      return 0x198;
+    case 0x380:
+      return 0x348;
+    default:
+      return std::nullopt;
+  }
+}
+
 // Whether a load computes its place. ULDC has another field there, which is 0 where it does not.
 bool is_indexed(const InstructionWords& words) {
   if (words.opcode() == kLoadUniform) return words.address() != 0 && words.address() != InstructionWords::kNoRegister;
@@ -44,7 +60,8 @@ std::vector<bool> parameters_read_by(std::span<const std::byte> cubin, std::stri
                                      std::string_view architecture, size_t bytes) {
   const std::vector<bool> all(bytes, true);
   const auto begin = parameters_begin(cubin, kernel);
-  if (!begin || !decodable_architecture(architecture)) return all;
+  const auto address = begin ? place_of_address(*begin) : std::nullopt;
+  if (!address || !decodable_architecture(architecture)) return all;
   std::vector<bool> read(bytes, false);
   bool is_known = true;
   for (const std::string_view function : functions_run_by(cubin, kernel)) {
@@ -53,13 +70,13 @@ std::vector<bool> parameters_read_by(std::span<const std::byte> cubin, std::stri
       if (words.constant_bank() != 0u) return;
       const unsigned offset = words.constant_offset();
       const unsigned size = loads(words) ? bytes_loaded(words) : bytes_of_operand(words.opcode());
-      if (is_indexed(words)) is_known = false;
+      const bool takes_address = offset < *address + sizeof(uint64_t) && offset + size > *address;
+      if (takes_address || is_indexed(words)) is_known = false;
       for (unsigned at = offset; at < offset + size; ++at) {
         if (at >= *begin && at - *begin < bytes) read[at - *begin] = true;
       }
     });
   }
-  // A kernel that hands the address of its parameters on reads them in another way.
   const bool reads_any = std::ranges::find(read, true) != read.end();
   return is_known && reads_any ? read : all;
 }

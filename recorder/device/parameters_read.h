@@ -9,8 +9,8 @@
 
 namespace msda::record {
 
-// Of `bytes` bytes whether the code may read each. All of them where the code cannot be decoded, or computes where it
-// reads.
+// Of `bytes` bytes whether the code may read each. All of them where the code cannot be decoded, computes where it
+// reads, or takes the address of its parameters.
 std::vector<bool> parameters_read_by(std::span<const std::byte> cubin, std::string_view kernel,
                                      std::string_view architecture, size_t bytes);
 
