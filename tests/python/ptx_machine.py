@@ -16,7 +16,8 @@ WARP = 32
 OPERATIONS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
               "min": min, "max": max, "shl": lambda a, b: a << min(b, 64), "shr": lambda a, b: a >> min(b, 64), "cvt": lambda a, _: a,
               "popc": lambda a, _: a.bit_count()}
-OPERATIONS |= {"brev": lambda a, _: int(f"{a:032b}"[::-1], 2), "clz": lambda a, _: 32 - a.bit_length()}  # of 32 bits
+OPERATIONS |= {"not": lambda a, _: ~a}
+OF_WIDTH = {"brev": lambda a, width: int(f"{a:0{width}b}"[::-1], 2), "clz": lambda a, width: width - a.bit_length()}
 COMPARISONS = {"eq": operator.eq, "ne": operator.ne, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}  # registers have their bits
 FLOAT_OPERATIONS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "abs": lambda a, _: abs(a),
@@ -114,7 +115,8 @@ class Kernel:
         memory.allocate(PARAMETERS, packed)
         for block in random.sample(range(blocks * rows), blocks * rows):
             memory.allocate(SHARED, bytes(self.shared_bytes))
-            self.run_block(memory, {"%ctaid.x": block % blocks, "%ctaid.y": block // blocks, "%nctaid.x": blocks})
+            self.run_block(memory, {"%ctaid.x": block % blocks, "%ctaid.y": block // blocks, "%nctaid.x": blocks,
+                                    "%nctaid.y": rows})
 
     def run_block(self, memory, place):
         threads = [Thread(self, memory, {**place, "%tid.x": i}).run() for i in range(self.threads)]
@@ -235,6 +237,8 @@ class Thread:
             result = a * b >> width
         elif name == "mul" and kind == "wide":
             result, width = a * b, 2 * width
+        elif name in OF_WIDTH:
+            result = OF_WIDTH[name](a, width)
         else:
             result = OPERATIONS[name](a, b)
         self.registers[given[0]] = result % (1 << width)
