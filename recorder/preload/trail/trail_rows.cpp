@@ -76,14 +76,33 @@ void TrailRows::changed_word(uint32_t offset, uint64_t word) {
   part_.changes.insert(part_.changes.end(), {next() - 1, offset, word});
 }
 
+void TrailRows::awaits(uint64_t row) {
+  if (Waiting* const found = waiting(row)) ++found->awaited;
+}
+
+void TrailRows::arrived(uint64_t row) {
+  if (Waiting* const found = waiting(row)) --found->awaited;
+}
+
+void TrailRows::learnt(uint64_t row, uint32_t parts, bool is_sparse) {
+  Waiting* const found = waiting(row);
+  if (found == nullptr) return;
+  found->row.parts = parts;
+  if (is_sparse) found->row.flags |= spool::TrailRow::kIsSparse;
+}
+
 void TrailRows::add(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes) {
-  at(row).row.digest += mixed(digest, part);
-  at(row).row.bytes += bytes;
+  Waiting* const found = waiting(row);
+  if (found == nullptr) return;
+  found->row.digest += mixed(digest, part);
+  found->row.bytes += bytes;
 }
 
 void TrailRows::failed(uint64_t row) {
-  at(row).has_failed = true;
-  --at(row).awaited;
+  Waiting* const found = waiting(row);
+  if (found == nullptr) return;
+  found->has_failed = true;
+  --found->awaited;
 }
 
 bool TrailRows::is_like(const Waiting& a, const Waiting& b) {

@@ -28,16 +28,13 @@ class TrailRows {
   uint64_t append(const spool::TrailRow& row, uint64_t place);
   // A word of the parameters of the last row that is another one than the list's.
   void changed_word(uint32_t offset, uint64_t word);
-  // The row is not complete before as much has arrived.
-  void awaits(uint64_t row) { ++at(row).awaited; }
-  void arrived(uint64_t row) { --at(row).awaited; }
+  // The row is not complete before as much has arrived. What comes for a row that has been given up is left.
+  void awaits(uint64_t row);
+  void arrived(uint64_t row);
   // The digest of a part of what it wrote.
   void add(uint64_t row, uint32_t part, const Digest& digest, uint64_t bytes);
   // What was digested, where that is known only now.
-  void learnt(uint64_t row, uint32_t parts, bool is_sparse) {
-    at(row).row.parts = parts;
-    if (is_sparse) at(row).row.flags |= spool::TrailRow::kIsSparse;
-  }
+  void learnt(uint64_t row, uint32_t parts, bool is_sparse);
   // Something will not arrive, and so the row has no digest.
   void failed(uint64_t row);
   // A launch has no row.
@@ -62,7 +59,8 @@ class TrailRows {
     int awaited = 0;
     bool has_failed = false;
   };
-  Waiting& at(uint64_t row) { return waiting_[row - first_]; }
+  // Null: it does not wait any more.
+  Waiting* waiting(uint64_t row) { return row - first_ < waiting_.size() ? &waiting_[row - first_] : nullptr; }
   static bool is_like(const Waiting& a, const Waiting& b);
   void mark_if_repeated(Waiting& row);
 
