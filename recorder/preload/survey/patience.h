@@ -9,7 +9,7 @@ namespace msda::record {
 class Patience {
  public:
   // The first time; then less each time, down to `least`; and after a success again more, up to `later`.
-  Patience(double first, double later, double least) : now_(first), later_(later), least_(least) {}
+  constexpr Patience(double first, double later, double least) : now_(first), later_(later), least_(least) {}
 
   double seconds() const { return now_; }
   // Returns what it was told: whether the work came to its end in time.

@@ -6,21 +6,25 @@
 #include <cstring>
 #include <thread>
 
+#include "recorder/preload/survey/patience.h"
+
 namespace msda::record {
 namespace {
 
 constexpr uint64_t kRowsUntilLearnt = 64;
 constexpr size_t kWord = sizeof(uint64_t);
 
-// The device has nearly always found it long before. Nothing would be learnt from a launch that never ends.
+// The device has nearly always found it long before. Nothing would be learnt from a launch that never ends, or that
+// waits for what the program does next: what is waited in vain is bounded, however many launches there are.
 bool wait_for(LearntLaunch& launch) {
-  constexpr std::chrono::seconds kPatience{2};
+  static constinit Patience patience(2, 2, 0);
+  const std::chrono::duration<double> most(patience.seconds());
   const auto begin = std::chrono::steady_clock::now();
   while (!launch.is_found()) {
-    if (std::chrono::steady_clock::now() - begin > kPatience) return false;
+    if (std::chrono::steady_clock::now() - begin > most) return patience.note(false);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  return true;
+  return patience.note(true);
 }
 
 // The first launch, and a few later ones, ever more seldom: it may have found in memory what it wrote.
@@ -94,9 +98,10 @@ bool LearntLaunch::is_sparse() const {
   return changed < all / 20 * 19;
 }
 
+// The last bytes that it wrote may have been there before, as the exponents of numbers that change little.
 bool LearntLaunch::is_cut() const {
   for (size_t i = 0; i < pointers.size(); ++i) {
-    if (cut[i] > 0 && found[i].changed > 0 && found[i].end == cut[i]) return true;
+    if (cut[i] > 0 && found[i].changed > 0 && found[i].end > cut[i] / 16 * 15) return true;
   }
   return false;
 }

@@ -40,7 +40,7 @@ struct LearntLaunch {
   // After that.
   WrittenParts parts() const;
   bool is_sparse() const;  // some of them was not changed at all
-  bool is_cut() const;     // it wrote up to where the comparison ended
+  bool is_cut() const;     // it wrote up to near where the comparison ended, and maybe further
 };
 
 // Launches of a function that write the same parts, as far as is known: those of one grid, with equal parameters, but
@@ -50,13 +50,18 @@ class LaunchVariant {
   // Of a launch in this row: what it writes; nothing: it is to be learnt from. The same in each of two equal runs,
   // however fast their devices are: what a launch taught counts from so many rows later on.
   const WrittenParts* parts_for(uint64_t row);
-  void learn(std::shared_ptr<LearntLaunch> launch) { learning_.push_back(std::move(launch)); }
+  void learn(std::shared_ptr<LearntLaunch> launch) {
+    if (!is_forgotten_) learning_.push_back(std::move(launch));
+  }
   // So much memory from each address on is to be compared.
   uint64_t bytes_to_compare() const { return bytes_to_compare_; }
   // Whether some of the parts was not changed: the digest is of what was there before as well. After parts_for().
   bool is_sparse() const { return is_sparse_; }
-  // Nothing can be learnt.
-  void forget() { is_known_ = is_odd_ = true; }
+  // Nothing can be learnt: each launch is compared as a whole.
+  void forget() {
+    is_known_ = is_odd_ = is_forgotten_ = true;
+    learning_.clear();
+  }
 
   uint32_t parameters = 0, caller = 0;  // entries of the trail's lists
   std::vector<std::byte> bytes;         // the parameters of its first launch
@@ -75,6 +80,7 @@ class LaunchVariant {
   uint64_t bytes_to_compare_ = 1 << 20;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it changes what no address leads to, or writes addresses
+  bool is_forgotten_ = false;
 };
 
 // All of a function's launches of one grid.

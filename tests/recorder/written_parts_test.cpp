@@ -1,0 +1,214 @@
+// What launches write is learnt from what their first ones changed, and equally in equal runs.
+#include "recorder/preload/trail/written_parts.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace msda::record {
+namespace {
+
+// Parameters of an address and then of these words.
+LaunchWords words_with(const std::vector<uint64_t>& scalars) {
+  std::vector<uint64_t> words{LaunchWords::kAddress};
+  words.insert(words.end(), scalars.begin(), scalars.end());
+  LaunchWords launch;
+  launch.bytes.resize(8 * words.size());
+  std::memcpy(launch.bytes.data(), words.data(), launch.bytes.size());
+  launch.pointers.push_back({0, 0x7000, {}});
+  return launch;
+}
+
+// Bytes that a launch changed behind the address.
+struct Changed {
+  uint64_t begin = 0, end = 0, count = 0;
+  bool has_addresses = false;
+  uint64_t compared = 4 << 20;
+};
+Changed all_of(uint64_t end) { return {0, end, end, false, 4 << 20}; }
+
+std::shared_ptr<LearntLaunch> found(uint64_t row, const Changed& changed) {
+  auto launch = std::make_shared<LearntLaunch>();
+  launch->row = row;
+  launch->pointers = {0};
+  launch->cut = {changed.compared};
+  FoundInPiece piece;
+  if (changed.count > 0) {
+    piece.complement_of_begin = ~changed.begin;
+    piece.end = changed.end;
+    piece.changed = changed.count;
+    piece.has_addresses = changed.has_addresses;
+  }
+  launch->found = {piece};
+  return launch;
+}
+
+// A trail of launches of one function, whose rows are told as their parts: "?" where a launch is learnt from.
+class Launches {
+ public:
+  std::string next(const LaunchWords& words, const Changed& changed) {
+    LaunchVariant& variant = known_.variant_of(words, row_);
+    const WrittenParts* const parts = variant.parts_for(row_);
+    if (parts == nullptr) variant.learn(found(row_, changed));
+    ++row_;
+    return parts == nullptr ? "?" : text_of(*parts);
+  }
+  std::string next(const std::vector<uint64_t>& scalars, const Changed& changed) {
+    return next(words_with(scalars), changed);
+  }
+  void skip(uint64_t rows) { row_ += rows; }
+  uint64_t bytes_to_compare(const std::vector<uint64_t>& scalars) {
+    return known_.variant_of(words_with(scalars), row_).bytes_to_compare();
+  }
+
+ private:
+  FunctionLaunches known_;
+  uint64_t row_ = 0;
+};
+
+TEST(WrittenParts, AreKnownSoManyRowsAfterTheFirstLaunch) {
+  Launches launches;
+  for (int row = 0; row < 64; ++row) EXPECT_EQ(launches.next({5}, all_of(100)), "?") << row;
+  EXPECT_EQ(launches.next({5}, all_of(100)), "?");  // the 65th, by which is learnt once more
+  EXPECT_EQ(launches.next({5}, all_of(100)), "0+0:112");
+}
+
+TEST(WrittenParts, AreThoseOfAllLaunchesThatWereLearntFrom) {
+  Launches launches;
+  launches.next({5}, {40, 50, 10});
+  launches.next({5}, {20, 44, 24});
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5}, all_of(100)), "0+16:64");
+}
+
+// A launch that changed nothing found what it wrote in memory: several of them are looked at.
+TEST(WrittenParts, NothingChangedIsNotBelievedAtOnce) {
+  Launches launches;
+  launches.next({5}, {});
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5}, {64, 72, 8}), "?");
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5}, {64, 72, 8}), "0+64:80");
+}
+
+TEST(WrittenParts, LaterLaunchesAreLookedAtEverMoreSeldom) {
+  Launches launches;
+  launches.next({5}, all_of(16));
+  launches.skip(64);
+  std::vector<int> looked;
+  for (int i = 1; i < 300; ++i) {
+    if (launches.next({5}, all_of(16)) == "?") looked.push_back(i);
+  }
+  EXPECT_EQ(looked, (std::vector<int>{4, 16, 64, 256}));
+}
+
+TEST(WrittenParts, AddressesThatAreWrittenMakeEachLaunchBeCompared) {
+  Launches launches;
+  launches.next({5}, {0, 8, 8, true});
+  launches.skip(1000);
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(launches.next({5}, {0, 8, 8, true}), "?");
+}
+
+TEST(WrittenParts, ALaunchThatWritesUpToWhereTheComparisonEndsIsComparedFurther) {
+  Launches launches;
+  EXPECT_EQ(launches.bytes_to_compare({5}), 4u << 20);
+  launches.next({5}, all_of(4 << 20));
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5}, {0, 5'000'000, 5'000'000, false, 32 << 20}), "?");
+  EXPECT_EQ(launches.bytes_to_compare({5}), 32u << 20);
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5}, {}), "0+0:5000000");
+  Launches with_equal_ends;  // whose last bytes were the same before
+  with_equal_ends.next({5}, {0, (4 << 20) - 3, 1 << 20, false, 4 << 20});
+  with_equal_ends.skip(64);
+  EXPECT_EQ(with_equal_ends.bytes_to_compare({5}), 4u << 20);
+  EXPECT_EQ(with_equal_ends.next({5}, {}), "?");
+  EXPECT_EQ(with_equal_ends.bytes_to_compare({5}), 32u << 20);
+}
+
+// A number that decides nothing, as a seed: its launches are of one kind. One that is a size: they are not.
+TEST(WrittenParts, NumbersThatDecideNothingAreFound) {
+  Launches launches;
+  launches.next({5, 0x1111'2222'3333'4444}, all_of(100));
+  launches.next({5, 0x5555'6666'7777'8888}, all_of(100));
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5, 0x9999'AAAA'BBBB'CCCC}, all_of(100)), "0+0:112");
+  EXPECT_EQ(launches.next({6, 0x9999'AAAA'BBBB'CCCC}, all_of(200)), "?");
+}
+
+// Two launches of other sizes changed as much, as the rest was in memory before: a later, larger one is digested whole.
+TEST(WrittenParts, ANumberThatMayBeASizeIsNotIndifferent) {
+  Launches launches;
+  launches.next({64}, {0, 48, 20});
+  launches.next({128}, {0, 48, 20});
+  launches.skip(64);
+  EXPECT_EQ(launches.next({4096}, all_of(4096)), "?");
+  // Where nearly every byte was changed, what was written ended there.
+  Launches dense;
+  dense.next({64}, all_of(480));
+  dense.next({128}, all_of(480));
+  dense.skip(64);
+  EXPECT_EQ(dense.next({4096}, all_of(480)), "0+0:480");
+  // Of a few bytes that says little.
+  Launches few;
+  few.next({64}, all_of(48));
+  few.next({128}, all_of(48));
+  few.skip(64);
+  EXPECT_EQ(few.next({4096}, all_of(4096)), "?");
+}
+
+// As of graphs of one key with more or fewer copies.
+TEST(WrittenParts, ParametersOfSeveralSizes) {
+  Launches launches;
+  launches.next({1}, all_of(16));
+  launches.next(std::vector<uint64_t>(2000, uint64_t{1} << 60), all_of(16));
+  std::vector<uint64_t> others(2000, uint64_t{1} << 60);
+  others.back() = uint64_t{1} << 61;
+  launches.next(others, all_of(16));
+  launches.skip(64);
+  others.back() = uint64_t{1} << 62;
+  EXPECT_EQ(launches.next(others, all_of(16)), "0+0:16");
+}
+
+// A launch that never ends: it is waited for once, and the others are compared as a whole.
+TEST(WrittenParts, WhatNeverEndsIsWaitedForWithinBounds) {
+  FunctionLaunches known;
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint64_t row = 0; row < 100; ++row) {
+    LaunchVariant& variant = known.variant_of(words_with({row << 40}), 2 * row);
+    auto launch = std::make_shared<LearntLaunch>();
+    launch->row = 2 * row;
+    if (variant.parts_for(2 * row) == nullptr) variant.learn(launch);
+  }
+  for (uint64_t row = 200; row < 300; ++row) {
+    LaunchVariant& variant = known.variant_of(words_with({(row - 200) << 40}), row);
+    EXPECT_EQ(variant.parts_for(row), nullptr);
+    variant.learn(std::make_shared<LearntLaunch>());
+    EXPECT_EQ(variant.parts_for(row + 1000), nullptr);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(6));
+}
+
+TEST(WrittenParts, EqualHistoriesGiveEqualDecisions) {
+  const auto decisions = [](unsigned seed) {
+    std::mt19937 random(seed);
+    Launches launches;
+    std::string all;
+    for (int i = 0; i < 3000; ++i) {
+      const std::vector<uint64_t> scalars{random() % 4, uint64_t{random() % 100} << 32,
+                                          random() % 2 ? 7 : uint64_t{random()} << 33};
+      const uint64_t begin = random() % 3 * 16, end = begin + 16 * (scalars[0] + 1);
+      const Changed changed{begin, end, random() % 5 ? end - begin : 0};
+      all += launches.next(scalars, changed) + "\n";
+    }
+    return all;
+  };
+  for (const unsigned seed : {1u, 2u, 3u}) EXPECT_EQ(decisions(seed), decisions(seed));
+  EXPECT_NE(decisions(1), decisions(2));
+}
+
+}  // namespace
+}  // namespace msda::record
