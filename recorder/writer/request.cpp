@@ -123,6 +123,12 @@ std::string format_bytes(uint64_t bytes) {
 
 void settle(Options& options) {
   if (options.command.empty()) refuse("no program to run: msda-record [OPTIONS] -- COMMAND");
+  if (options.trail && options.survey) {
+    refuse("--trail with --survey: a survey launches again what a trail counts; record one, and then the other");
+  }
+  if (options.trail && options.digest_only) {
+    refuse("--trail with --digest-only: a trail holds digests of every launch already; leave --digest-only out");
+  }
   check_keep(options.keep);
   check_kernel(options.kernel);
   for (std::string& path : options.adapters) {
