@@ -246,7 +246,7 @@ auto waited(Hook<Function> hook) {
   return [hook](auto... arguments) {
     program_waits();
     const Result result = hook(arguments...);
-    if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(arguments...);
+    if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(stream_of(hook, arguments)...);
     program_waited();
     if (surveys()) Survey::instance().look_at_results();
     return result;
@@ -258,7 +258,7 @@ template <class Function>
 auto queried(Hook<Function> hook) {
   return [hook](auto stream_or_event) {
     const Result result = hook(stream_or_event);
-    if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(stream_or_event);
+    if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(stream_of(hook, stream_or_event));
     return result;
   };
 }

@@ -60,7 +60,7 @@ template <class Hook>
 auto mapped_memory(Hook hook) {
   return [hook](cuda::DevicePointer pointer, size_t bytes, size_t offset, uint64_t handle, uint64_t flags) {
     const cuda::Result result = hook(pointer, bytes, offset, handle, flags);
-    note_allocation(result, {pointer, bytes}, /*is_of_host=*/false, /*is_fresh=*/true);
+    note_allocation(result, {pointer, bytes}, /*is_of_host=*/false, /*is_fresh=*/true, /*is_mapped=*/true);
     if (watches_all() && result == cuda::kSuccess) ForeignMemory::instance().mapped({pointer, bytes}, handle);
     return result;
   };

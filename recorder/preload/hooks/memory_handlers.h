@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 
 #include "recorder/preload/driver/copy_layout.h"
 #include "recorder/preload/driver/driver_api.h"
@@ -204,10 +203,11 @@ cuda::Result with_room(Call&& call) {
   return has_more ? call() : result;
 }
 
-inline void note_allocation(cuda::Result result, const DeviceRange& range, bool is_of_host, bool is_fresh) {
+inline void note_allocation(cuda::Result result, const DeviceRange& range, bool is_of_host, bool is_fresh,
+                            bool is_mapped = false) {
   if (result != cuda::kSuccess) return;
   if (surveys()) Survey::instance().memory().allocated(range);
-  if (trails()) Trail::instance().allocated(range, is_of_host, is_fresh);
+  if (trails()) Trail::instance().allocated(range, is_of_host, is_fresh, is_mapped);
 }
 
 // Memory that only launches and the functions above write.
@@ -246,11 +246,15 @@ auto allocated_pitch(Hook hook) {
   };
 }
 
+inline void note_freed(cuda::DevicePointer pointer, auto...) { Trail::instance().freed(pointer); }
+inline void note_freed(cuda::DevicePointer pointer, size_t unmapped) {
+  Trail::instance().unmapped({pointer, unmapped});
+}
+
 template <class Hook>
 auto freed_memory(Hook hook) {
   return [hook](cuda::DevicePointer pointer, auto... arguments) {
-    constexpr bool kUnmaps = (std::is_same_v<decltype(arguments), size_t> || ...);  // with the bytes that it unmaps
-    if (trails()) Trail::instance().freed(pointer, kUnmaps);
+    if (trails()) note_freed(pointer, arguments...);
     if (watches_all()) ForeignMemory::instance().forget(pointer);
     if (!surveys()) return hook(pointer, arguments...);
     const auto alone = Survey::instance().no_trial();

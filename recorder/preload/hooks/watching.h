@@ -14,6 +14,9 @@ cuda::Stream stream_of(const auto& hook, cuda::Stream stream) {
   return stream == nullptr && hook.per_thread() ? cuda::kStreamPerThread : stream;
 }
 
+// The same of an event, and of a context.
+auto stream_of(const auto&, auto other) { return other; }
+
 // Null: nobody needs to know them.
 inline KnownGraphs* watched_graphs() {
   if (surveys()) return &Survey::instance().graphs();

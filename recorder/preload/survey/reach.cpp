@@ -58,6 +58,12 @@ void add_to(std::vector<DeviceRange>& ranges, const DeviceRange& range) {
 
 bool is_memory_of_this_device(cuda::DevicePointer address) { return place_of(address).is_of_this_device(); }
 
+std::optional<int> device_of(cuda::DevicePointer address) {
+  constexpr unsigned kReadAndWrite = 3;
+  const Place place = place_of(address);
+  return place.type == kDevice && place.access == kReadAndWrite ? std::optional(place.device) : std::nullopt;
+}
+
 Allocation allocation_of(cuda::DevicePointer address) {
   const Place place = place_of(address);
   if (address - place.base >= place.bytes) return {};

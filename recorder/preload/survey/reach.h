@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -46,6 +47,9 @@ struct Allocation {
   bool is_of_host = false;  // its own, or managed memory
 };
 Allocation allocation_of(cuda::DevicePointer address);
+
+// The device that this address of device memory is of, if the current one may read and write it; nothing if not.
+std::optional<int> device_of(cuda::DevicePointer address);
 
 // Where the host finds memory of its own that devices reach; null if it is none.
 const std::byte* on_host(cuda::DevicePointer address);

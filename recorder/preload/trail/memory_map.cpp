@@ -8,9 +8,15 @@
 
 namespace msda::record {
 
-void MemoryMap::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) {
+void MemoryMap::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, bool is_mapped) {
   if (range.bytes == 0) return;
-  regions_[range.address] = {range.address, range.bytes, is_of_host, is_fresh};
+  Region region{range.address, range.bytes, is_of_host, is_fresh};
+  int device = 0;
+  if (!is_mapped) {
+    cuda::driver().current_context(&region.context);
+    if (cuda::driver().current_device(&device) == cuda::kSuccess) region.device = device;
+  }
+  regions_[range.address] = region;
   find_hull();
   no_addresses_.clear();
 }
@@ -20,8 +26,17 @@ void MemoryMap::freed(uint64_t address) {
   find_hull();
 }
 
-void MemoryMap::context_ends() {
-  regions_.clear();
+void MemoryMap::unmapped(const DeviceRange& range) {
+  regions_.erase(regions_.lower_bound(range.address), regions_.lower_bound(range.address + range.bytes));
+  find_hull();
+}
+
+// Mapped memory is of no context, but a device that is reset loses it, too.
+void MemoryMap::context_ends(cuda::Context context) {
+  std::erase_if(regions_, [&](const auto& one) {
+    const Region& region = one.second;
+    return context == nullptr || region.context == nullptr || region.context == context;
+  });
   find_hull();
   no_addresses_.clear();
 }
@@ -30,8 +45,11 @@ std::optional<MemoryMap::Region> MemoryMap::find(uint64_t word) {
   if (word - hull_.address >= hull_.bytes) return ask_driver(word);  // as of most words
   const auto after = regions_.upper_bound(word);
   if (after != regions_.begin()) {
-    const Region& region = std::prev(after)->second;
-    if (word - region.address < region.bytes) return region;
+    Region& region = std::prev(after)->second;
+    if (word - region.address < region.bytes) {
+      find_device(region);
+      return region;
+    }
   }
   return ask_driver(word);
 }
@@ -44,11 +62,21 @@ std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
   if (word < kLeast || word >= kEnd || no_addresses_.contains(word)) return std::nullopt;
   const Allocation allocation = allocation_of(word);
   if (allocation.range.bytes > 0 && !cuda::is_own(allocation.range.address)) {
-    return Region{allocation.range.address, allocation.range.bytes, allocation.is_of_host, false};
+    Region region{allocation.range.address, allocation.range.bytes, allocation.is_of_host};
+    find_device(region);
+    return region;
   }
   if (no_addresses_.size() >= kMostRemembered) no_addresses_.clear();
   no_addresses_.insert(word);
   return std::nullopt;
+}
+
+// Whether the current device may read it.
+void MemoryMap::find_device(Region& region) {
+  int here = 0;
+  if (region.is_of_host || cuda::driver().current_device(&here) != cuda::kSuccess) return;
+  if (!region.device) region.device = device_of(region.address);
+  region.is_elsewhere = region.device != here;
 }
 
 void MemoryMap::used(const Region& region) {
@@ -56,13 +84,13 @@ void MemoryMap::used(const Region& region) {
   if (found != regions_.end()) found->second.is_fresh = false;
 }
 
-uint64_t MemoryMap::end_of(uint64_t address) const {
-  auto region = regions_.upper_bound(address);
-  if (region == regions_.begin()) return address;
-  --region;
-  if (address - region->first >= region->second.bytes) return address;
-  uint64_t end = region->first + region->second.bytes;
-  while (++region != regions_.end() && region->first == end) end += region->second.bytes;
+uint64_t MemoryMap::end_of(const Region& region, uint64_t until) {
+  uint64_t end = region.address + region.bytes;
+  for (auto next = regions_.find(end); end <= until && next != regions_.end() && next->first == end; ++next) {
+    find_device(next->second);
+    if (next->second.is_of_host != region.is_of_host || next->second.device != region.device) break;
+    end += next->second.bytes;
+  }
   return end;
 }
 

@@ -19,24 +19,32 @@ class MemoryMap {
     // The host reads and writes it as well, and no hook sees that.
     bool is_of_host = false;
     bool is_fresh = false;  // nothing was done with it since it was allocated
+    // Of another device than the current one, which may not be able to reach it: it must not be read.
+    bool is_elsewhere = false;
+    cuda::Context context = nullptr;
+    std::optional<int> device{};
   };
 
-  void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh);
+  // Needs the context to be current that it is allocated in. Mapped: nobody can tell yet of which device it is.
+  void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, bool is_mapped = false);
   void freed(uint64_t address);
-  void context_ends();  // what was allocated may be gone
+  void unmapped(const DeviceRange& range);
+  // What was allocated in it is gone. Null: it is not known which ends.
+  void context_ends(cuda::Context context);
 
   // The region that this is an address in; nothing if it is none. Of memory that the hooks did not see the driver is
   // asked each time: it may have gone. Needs the launch's context to be current.
   std::optional<Region> find(uint64_t word);
   // It is fresh no more.
   void used(const Region& region);
-  // Up to where memory is allocated without a gap, from an address in a known region on.
-  uint64_t end_of(uint64_t address) const;
+  // Up to where memory of one device is allocated without a gap from the region on, or further than `until`.
+  uint64_t end_of(const Region& region, uint64_t until);
   // From the first known region to the end of the last one.
   const DeviceRange& hull() const { return hull_; }
 
  private:
   std::optional<Region> ask_driver(uint64_t word);
+  static void find_device(Region& region);
   void find_hull();
 
   std::map<uint64_t, Region> regions_;

@@ -1,9 +1,7 @@
 #include "recorder/preload/trail/row_digests.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace msda::record {
@@ -38,16 +36,6 @@ void RowDigests::collect() {
     for (size_t i = 0; i < parts.size(); ++i) rows_.add(row, parts[i].number, digests[i], parts[i].bytes);
     rows_.arrived(row);
     under_way_.pop_front();
-  }
-}
-
-bool RowDigests::wait(double seconds) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
-    collect();
-    if (under_way_.empty()) return true;
-    if (std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds)) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
 

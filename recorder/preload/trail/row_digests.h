@@ -24,8 +24,7 @@ class RowDigests {
   void start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
   // Hands over to the rows what the device has digested.
   void collect();
-  // Waits until it has digested all that it was given. False if that takes longer than so many seconds.
-  bool wait(double seconds);
+  bool are_under_way() const { return !under_way_.empty(); }
   // The device will not digest any more of it.
   void give_up();
 

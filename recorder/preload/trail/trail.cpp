@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
@@ -14,6 +15,7 @@
 #include "recorder/preload/driver/saver.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/recording.h"
+#include "recorder/preload/session/warn.h"
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/foreign_memory.h"
 
@@ -58,6 +60,21 @@ void Trail::forget_in_child() {
   new (&streams_) decltype(streams_);
   new (&values_) decltype(values_);
   new (&callers_) decltype(callers_);
+}
+
+bool Trail::has_driver() {
+  if (has_driver_) return *has_driver_;
+  const cuda::Driver& driver = cuda::driver();
+  const char* lacks = driver.complete ? nullptr : driver.missing;
+  const std::pair<const char*, bool> more[] = {{"cuMemGetInfo", driver.memory_info != nullptr},
+                                               {"cuMemFree", driver.free != nullptr},
+                                               {"cuPointerGetAttributes", driver.pointer_attributes != nullptr}};
+  for (const auto& [name, has] : more) {
+    if (!has && lacks == nullptr) lacks = name;
+  }
+  if (lacks != nullptr) warn(std::string("this CUDA driver lacks ") + lacks + "; no trail is recorded");
+  has_driver_ = lacks == nullptr;
+  return *has_driver_;
 }
 
 Trail::Function& Trail::function_of(cuda::Function function) {
@@ -143,15 +160,17 @@ void Trail::begin(Begun launch, Ticket& ticket) {
 }
 
 // Memory from each address to the next one, or to the end of the allocation; and what is before the first.
-std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t most) const {
+std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t most) {
   std::map<uint64_t, uint32_t> begins;  // offsets of pointers, by where their pieces begin
   std::map<uint64_t, uint64_t> ends;    // of allocations
   for (const PointerWord& pointer : words.pointers) {
     const MemoryMap::Region& region = pointer.region;
-    if (region.is_of_host || ForeignMemory::instance().has({region.address, region.bytes})) continue;
+    if (region.is_of_host || region.is_elsewhere) continue;
+    if (ForeignMemory::instance().has({region.address, region.bytes})) continue;
     begins.try_emplace(down(pointer.address), pointer.offset);
     begins.try_emplace(region.address, WrittenPart::kNoPointer);
-    ends[region.address] = memory_.end_of(pointer.address);
+    uint64_t& end = ends[region.address];
+    end = std::max(end, memory_.end_of(region, pointer.address + most));
   }
   std::vector<Piece> pieces;
   for (auto piece = begins.begin(); piece != begins.end(); ++piece) {
@@ -198,13 +217,13 @@ bool Trail::begin_learning(const LaunchWords& words, uint64_t most, Ticket& tick
 }
 
 // Where the parts are allocated; another launch of the kind may have less memory.
-std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWords& words) const {
+std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWords& words) {
   std::vector<RowPart> ranges;
   for (const WrittenPart& part : parts) {
     const auto pointer = std::ranges::find(words.pointers, part.pointer, &PointerWord::offset);
-    if (pointer == words.pointers.end()) continue;
-    const uint64_t base = down(pointer->address), begin = base + down(part.begin);
-    const uint64_t end = std::min(base + up(part.end), memory_.end_of(pointer->address));
+    if (pointer == words.pointers.end() || pointer->region.is_elsewhere) continue;
+    const uint64_t base = down(pointer->address), begin = base + down(part.begin), all = base + up(part.end);
+    const uint64_t end = std::min(all, memory_.end_of(pointer->region, all));
     if (begin < end) ranges.push_back({part.pointer, {begin, end - begin}});
   }
   return ranges;
@@ -253,8 +272,19 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
   });
 }
 
+// Until the device has done all that it was given. False if that takes longer.
+bool Trail::wait(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    collect_found();
+    if (!digests_.are_under_way() && learning_.empty()) return true;
+    if (std::chrono::steady_clock::now() - begin > std::chrono::duration<double>(seconds)) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
 // Takes over what the device has done, without waiting for more.
-void Trail::collect() {
+void Trail::collect_found() {
   digests_.collect();
   std::erase_if(learning_, [this](const auto& launch) {
     if (!launch->is_found()) return false;
@@ -268,6 +298,10 @@ void Trail::collect() {
     rows_.arrived(launch->row);
     return true;
   });
+}
+
+void Trail::collect() {
+  collect_found();
   rows_.collect();
   constexpr std::chrono::seconds kOften{1};
   const auto now = std::chrono::steady_clock::now();

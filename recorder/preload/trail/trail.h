@@ -56,6 +56,7 @@ class Trail {
     std::optional<uint64_t> value;    // to which memory is set
     cuda::Stream stream = nullptr;
     bool is_waited_for = true;  // by the function that does it
+    bool is_digested = false;   // the current device can read what it writes, or reads
     std::optional<uint64_t> row;
   };
   // Of a copy of rows or boxes.
@@ -64,8 +65,9 @@ class Trail {
   void before_work(Work& work) noexcept;
   void after_work(Work& work, cuda::Result result) noexcept;
 
-  void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) noexcept;
-  void freed(cuda::DevicePointer address, bool is_unmapped) noexcept;
+  void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, bool is_mapped) noexcept;
+  void freed(cuda::DevicePointer address) noexcept;
+  void unmapped(const DeviceRange& range) noexcept;
   // What orders streams.
   void stream_created(cuda::Stream stream, unsigned flags) noexcept;
   void event_recorded(cuda::Event event, cuda::Stream stream) noexcept;
@@ -108,19 +110,26 @@ class Trail {
     DeviceRange range;
     bool is_cut;  // memory goes on
   };
-  std::vector<Piece> pieces_of(const LaunchWords& words, uint64_t most) const;
+  std::vector<Piece> pieces_of(const LaunchWords& words, uint64_t most);
   uint32_t caller_within_budget();
-  std::vector<RowPart> ranges_of(const WrittenParts& parts, const LaunchWords& words) const;
+  std::vector<RowPart> ranges_of(const WrittenParts& parts, const LaunchWords& words);
   bool is_unordered(const Begun& launch, const Ticket& ticket);
   void note_first_use(const MemoryMap::Region& region, cuda::Stream stream);
   void note_host_memory(const PointerWord& pointer, cuda::Stream stream);
+  void find_sides(Work& work);
   void begin_work(Work& work);
   bool digest_on_host(const Work& work);
   uint32_t entry_of_value(uint64_t value);
   void collect();
+  void collect_found();
+  bool wait(double seconds);
   void forget_in_child();
 
+  // Whether the driver has all functions that are needed. If not, the program is told so once.
+  bool has_driver();
+
   std::timed_mutex mutex_;  // guards what follows
+  std::optional<bool> has_driver_;
   MemoryMap memory_;
   TrailRows rows_;
   RowDigests digests_{rows_};
@@ -141,16 +150,16 @@ class Trail {
 template <class Copy>
 Trail::Work Trail::work_of(const Copy& copy) {
   Work work;
-  if (cuda::is_linear(copy.to.type)) {
-    if (copy.from.type != cuda::MemoryType::kHost) work.kind = spool::TrailRow::kCopyWithin;
-    return work;
-  }
   WrittenRanges read;
   cuda::for_each_layer(copy, copy.from, [&](uint64_t address, uint64_t bytes, uint64_t pitch, uint64_t rows) {
     read.written_rows({address, bytes}, pitch, rows);
   });
-  work.kind = spool::TrailRow::kCopyOut;
   if (!read.ranges().empty()) work.read = read.ranges().front();
+  if (copy.to.type == cuda::MemoryType::kHost) {
+    work.kind = spool::TrailRow::kCopyOut;
+  } else if (copy.from.type != cuda::MemoryType::kHost) {
+    work.kind = spool::TrailRow::kCopyWithin;
+  }
   return work;
 }
 
@@ -160,7 +169,7 @@ void Trail::locked(Change&& change) noexcept {
   by_itself([&] {
     constexpr std::chrono::seconds kPatience{10};
     const std::unique_lock lock(mutex_, kPatience);
-    if (lock && !recording().is_over()) change();
+    if (lock && !recording().is_over() && has_driver()) change();
   });
 }
 

@@ -26,6 +26,7 @@ void append(std::vector<std::byte>& bytes, uint64_t word) {
 void Trail::note_first_use(const MemoryMap::Region& region, cuda::Stream stream) {
   if (!region.is_fresh) return;
   memory_.used(region);
+  if (region.is_elsewhere) return;
   Row row;
   row.kind = Row::kFreshMemory;
   row.stream = stream_number(stream);
@@ -67,14 +68,39 @@ bool Trail::digest_on_host(const Work& work) {
   return true;
 }
 
+// A copy between two addresses says nothing of where these are. What no device has must not be digested there: it would
+// fault.
+void Trail::find_sides(Work& work) {
+  const auto here = [&](const DeviceRange& range) {
+    const auto region = memory_.find(range.address);
+    return region && !region->is_elsewhere;
+  };
+  const auto is_of_host = [&](const DeviceRange& range) { return range.bytes > 0 && !memory_.find(range.address); };
+  const auto& written = work.written.ranges();
+  if (work.kind == Row::kCopyWithin && !written.empty()) {
+    const bool is_in = is_of_host(work.read), is_out = is_of_host(written.front());
+    if (is_out) work.kind = Row::kCopyOut;
+    if (is_in && !is_out) work.kind = Row::kCopyIn;
+    if (is_in && written.size() == 1 && written.front().bytes == work.read.bytes) {
+      work.from_host = reinterpret_cast<const void*>(work.read.address);
+    }
+  }
+  work.is_digested = !written.empty() && std::ranges::all_of(written, here);
+  if (work.kind != Row::kCopyOut) return;
+  work.written.none_written();
+  work.is_digested = work.read.bytes > 0 && here(work.read);
+}
+
 void Trail::begin_work(Work& work) {
   if (is_captured(work.stream)) return;
+  find_sides(work);
   std::vector<DeviceRange> ranges = work.written.ranges();
-  const bool is_to_device = ranges.empty() || memory_.find(ranges.front().address).has_value();
-  if (work.written.ranges().empty() && !work.written.is_anywhere()) ranges = {work.read};
+  if (work.kind == Row::kCopyOut) ranges = {work.read};
   for (const DeviceRange& range : ranges) {
     if (const auto region = memory_.find(range.address)) note_first_use(*region, work.stream);
   }
+  const auto source = work.read.bytes > 0 ? memory_.find(work.read.address) : std::nullopt;
+  if (source) note_first_use(*source, work.stream);
   Row row;
   row.kind = work.kind;
   row.stream = stream_number(work.stream);
@@ -90,7 +116,7 @@ void Trail::begin_work(Work& work) {
   work.row = rows_.append(row, ranges.empty() ? 0 : ranges.front().address);
   rows_.awaits(*work.row);  // that it is given to the device
   const RowPart read{0, work.read};
-  if (work.kind == Row::kCopyOut && is_to_device) digests_.start(*work.row, {&read, 1}, work.stream);
+  if (work.kind == Row::kCopyOut && work.is_digested) digests_.start(*work.row, {&read, 1}, work.stream);
 }
 
 void Trail::before_work(Work& work) noexcept {
@@ -101,7 +127,7 @@ void Trail::after_work(Work& work, cuda::Result result) noexcept {
   if (!work.row) return;
   locked([&] {
     if (work.is_waited_for && work.kind != Row::kSet) order_.host_waited(stream_number(work.stream));
-    if (result != cuda::kSuccess || work.written.is_anywhere()) {
+    if (result != cuda::kSuccess || !work.is_digested) {
       rows_.failed(*work.row);
     } else {
       std::vector<RowPart> parts;
@@ -147,16 +173,20 @@ void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& tick
   });
 }
 
-void Trail::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh) noexcept {
-  locked([&] { memory_.allocated(range, is_of_host, is_fresh); });
+void Trail::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, bool is_mapped) noexcept {
+  locked([&] { memory_.allocated(range, is_of_host, is_fresh, is_mapped); });
 }
 
-// Memory may be unmapped as soon as the program knows that its own work is done.
-void Trail::freed(cuda::DevicePointer address, bool is_unmapped) noexcept {
+void Trail::freed(cuda::DevicePointer address) noexcept {
+  locked([&] { memory_.freed(address); });
+}
+
+// Memory may be unmapped as soon as the program knows that its own work is done, which the recorder's comes behind.
+void Trail::unmapped(const DeviceRange& range) noexcept {
   locked([&] {
     constexpr double kPatience = 2;  // seconds
-    if (is_unmapped) digests_.wait(kPatience);
-    memory_.freed(address);
+    wait(kPatience);
+    memory_.unmapped(range);
   });
 }
 
@@ -199,7 +229,7 @@ void Trail::context_ends(cuda::Context context) noexcept {
       rows_.failed(launch->row);
     }
     rows_.collect();
-    memory_.context_ends();
+    memory_.context_ends(context);
     space_.context_ends(context);
     functions_.clear();
     order_ = StreamOrder();
@@ -218,7 +248,7 @@ void Trail::report() noexcept {
     const std::unique_lock lock(mutex_, kPatience);
     if (!lock) return;
     constexpr double kShortly = 0.5;  // seconds
-    digests_.wait(kShortly);
+    wait(kShortly);
     collect();
     rows_.give_up();
     rows_.deliver();

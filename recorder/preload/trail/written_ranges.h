@@ -24,6 +24,7 @@ class WrittenRanges {
       written_rows({address, bytes}, pitch, rows);
     });
   }
+  void none_written() { ranges_.clear(); }
   void all_written() { is_anywhere_ = true; }
 
   const std::vector<DeviceRange>& ranges() const { return ranges_; }
