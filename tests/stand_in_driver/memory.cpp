@@ -275,10 +275,15 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
   return copy_on(stream, copy_of(to, CU_MEMORYTYPE_DEVICE, from, CU_MEMORYTYPE_DEVICE, bytes));
 }
 
+// What the driver has not allocated is the host's.
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
-  if (!allocated(to, bytes) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return copy_on(stream, copy_of(to, CU_MEMORYTYPE_UNIFIED, from, CU_MEMORYTYPE_UNIFIED, bytes));
+  const auto type = [&](CUdeviceptr side) {
+    return allocated(side, bytes) ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST;
+  };
+  if (!to || !from || (allocated(to, 1) && !allocated(to, bytes)) || (allocated(from, 1) && !allocated(from, bytes)))
+    return CUDA_ERROR_INVALID_VALUE;
+  return copy_on(stream, copy_of(to, type(to), from, type(from), bytes));
 }
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) {

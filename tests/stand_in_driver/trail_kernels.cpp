@@ -87,10 +87,48 @@ CUresult changed(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+// Numbers from a first one on.
+CUresult fill(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  auto* const to = arguments.next<int*>();
+  const int count = arguments.next<int>(), first = arguments.next<int>();
+  if (!reachable(to, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (int i = 0; i < count; ++i) to[i] = first + i;
+  return CUDA_SUCCESS;
+}
+
+// An address, and a number behind it.
+CUresult link(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  auto* const to = arguments.next<uint64_t*>();
+  const auto address = arguments.next<uint64_t>();
+  const int number = arguments.next<int>();
+  if (!reachable(to, 2)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  to[0] = address;
+  to[1] = static_cast<uint64_t>(number);
+  return CUDA_SUCCESS;
+}
+
+// The sum of numbers, which a structure tells: padding, how many, padding, where.
+CUresult sum_of_structure(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  auto* const to = arguments.next<int*>();
+  arguments.next<uint64_t>();
+  const int count = arguments.next<int>();
+  const auto* const numbers = arguments.next<const int*>();
+  if (!reachable(to, 1) || !reachable(numbers, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  *to = 0;
+  for (int i = 0; i < count; ++i) *to += numbers[i];
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 const std::vector<KernelCode>& trail_kernels() {
   static const std::vector<KernelCode> kernels{
+      {"trail_fill", {{0, 8}, {8, 4}, {12, 4}}, fill},
+      {"trail_link", {{0, 8}, {8, 8}, {16, 4}}, link},
+      {"trail_sum", {{0, 8}, {8, 24}}, sum_of_structure},
       {"msda_record_changed", {{0, 768}, {768, 8}, {776, 8}, {784, 8}, {792, 8}, {800, 8}, {808, 4}}, changed}};
   return kernels;
 }

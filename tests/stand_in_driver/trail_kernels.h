@@ -1,4 +1,4 @@
-// What the recorder launches for a trail.
+// What the recorder launches for a trail, and what trail_client.cpp launches.
 #pragma once
 
 #include <vector>
