@@ -34,7 +34,7 @@ Unit unit_at(uint64_t address, uint64_t bytes) {
 }
 
 // Where a launch changed a piece, by the description.
-void find(const Piece& piece, Found& found) {
+void find_changes(const Piece& piece, Found& found) {
   const auto* const now = reinterpret_cast<const std::byte*>(piece.address);
   const auto* const before = reinterpret_cast<const std::byte*>(piece.copy);
   for (uint64_t at = 0; at < piece.bytes; ++at) {
@@ -46,7 +46,7 @@ void find(const Piece& piece, Found& found) {
   }
 }
 
-void digest(const Piece& piece, uint64_t least, uint64_t range, Found& found) {
+void digest_changes(const Piece& piece, uint64_t least, uint64_t range, Found& found) {
   const uint64_t begin = found.end == 0 ? 0 : ~found.complement_of_begin / kUnit * kUnit;
   for (uint64_t at = begin; at < found.end; at += kUnit) {
     Unit unit = unit_at(piece.address + at, piece.bytes - at);
@@ -77,7 +77,7 @@ CUresult changed(const std::byte* bytes) {
     }
     Found found;
     std::memcpy(static_cast<void*>(&found), on_device + 6 * i, sizeof found);
-    finds ? find(piece, found) : digest(piece, least, range, found);
+    finds ? find_changes(piece, found) : digest_changes(piece, least, range, found);
     std::memcpy(on_device + 6 * i, &found, sizeof found);
   }
   if (finds) return CUDA_SUCCESS;
