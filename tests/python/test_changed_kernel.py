@@ -42,7 +42,8 @@ class Device:
 
 
 def expected(before, now, least=LEAST, end=END):
-    """First changed byte, end, number of changed bytes, digest of the units that hold them with addresses as 1, whether there are any."""
+    """First changed byte, end, number of changed bytes, digest of the units that hold them with addresses as 1; the number of units with
+    changed bytes, and in bit 63 whether there are addresses."""
     at = np.flatnonzero(np.frombuffer(before, "u1") != np.frombuffer(now, "u1"))
     if len(at) == 0:
         return (0, 0, 0, 0, 0, 0)
@@ -52,7 +53,8 @@ def expected(before, now, least=LEAST, end=END):
     is_address = (words >= least) & (words < end)
     words[is_address] = 1
     digest = recorder_digest(words.tobytes())
-    return (int(digest[:16], 16), int(digest[16:], 16), 2**64 - 1 - int(at[0]), int(at[-1]) + 1, len(at), int(is_address.any()))
+    count = len(set(at // 16)) | (int(is_address.any()) << 63)
+    return (int(digest[:16], 16), int(digest[16:], 16), 2**64 - 1 - int(at[0]), int(at[-1]) + 1, len(at), count)
 
 
 def changed(rng, data, places):
@@ -119,11 +121,11 @@ def test_addresses_do_not_count(rng):
     one, other = with_words(LEAST, END - 1, LEAST + 8), with_words(LEAST + 0x5000, LEAST + 0x123456, END - 8)
     found = [Device().find([before], [now], 2)[0] for now in (one, other)]
     assert found == [expected(before, one), expected(before, other)]
-    assert found[0][:2] == found[1][:2] and found[0][5] == 1
+    assert found[0][:2] == found[1][:2] and found[0][5] >> 63 == 1
     for none in (LEAST - 1, END):
         now = with_words(none, 5, 6)
         (found,) = Device().find([before], [now], 2)
-        assert found == expected(before, now) and found[5] == 0
+        assert found == expected(before, now) and found[5] >> 63 == 0
 
 
 def test_addresses_beside_what_changed_are_left_alone(rng):
@@ -133,7 +135,7 @@ def test_addresses_beside_what_changed_are_left_alone(rng):
     other = words.copy()
     other[20] += 1
     (found,) = Device().find([words.tobytes()], [other.tobytes()], 1)
-    assert found == expected(words.tobytes(), other.tobytes()) and found[5] == 0
+    assert found == expected(words.tobytes(), other.tobytes()) and found[5] >> 63 == 0
 
 
 def test_no_memory_is_known(rng):

@@ -26,7 +26,7 @@ TEST(TrailRows, WhatComesForRowsThatWereGivenUpIsLeft) {
   rows.give_up();
   for (uint64_t row = 0; row < 200; ++row) {
     rows.add(row, 0, {1, 2}, 16);
-    rows.learnt(row, 0);
+    rows.learnt(row, 0, /*is_sparse=*/true);
     rows.awaits(row);
     rows.arrived(row);
     rows.failed(row);

@@ -40,7 +40,7 @@ std::shared_ptr<LearntLaunch> found(uint64_t row, const Changed& changed) {
     piece.complement_of_begin = ~changed.begin;
     piece.end = changed.end;
     piece.changed = changed.count;
-    piece.has_addresses = changed.has_addresses;
+    piece.units_and_addresses = (changed.end - changed.begin + 15) / 16 | uint64_t{changed.has_addresses} << 63;
   }
   launch->found = {piece};
   return launch;

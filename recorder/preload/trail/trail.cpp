@@ -159,17 +159,17 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   if (ticket.learns != nullptr) variant.learn(ticket.learns);
 }
 
-// Memory from each address to the next one, or to the end of the allocation; and what is before the first.
+// Memory from each address to the next one, or to the end of the allocation. What a launch writes before its addresses is
+// not seen.
 std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t most) {
   std::map<uint64_t, uint32_t> begins;  // offsets of pointers, by where their pieces begin
-  std::map<uint64_t, uint64_t> ends;    // of allocations
+  std::map<uint64_t, uint64_t> ends;    // of allocations, by where these begin
   for (const PointerWord& pointer : words.pointers) {
     const MemoryMap::Region& region = pointer.region;
     if (region.is_of_host || region.is_elsewhere) continue;
     if (ForeignMemory::instance().has({region.address, region.bytes})) continue;
     begins.try_emplace(down(pointer.address), pointer.offset);
-    begins.try_emplace(region.address, WrittenPart::kNoPointer);
-    uint64_t& end = ends[region.address];
+    uint64_t& end = ends[down(region.address)];
     end = std::max(end, memory_.end_of(region, pointer.address + most));
   }
   std::vector<Piece> pieces;

@@ -117,7 +117,6 @@ void LaunchVariant::add(const LearntLaunch& launch) {
   is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses(); });
   is_sparse_ = launch.is_sparse();
   for (const WrittenPart& part : launch.parts()) {
-    is_odd_ |= part.pointer == WrittenPart::kNoPointer;
     const auto same = std::ranges::find(parts_, part.pointer, &WrittenPart::pointer);
     if (same == parts_.end()) {
       parts_.push_back(part);

@@ -18,8 +18,7 @@ namespace msda::record {
 
 // Bytes from an address among the parameters on, from the multiple of 16 at or before it.
 struct WrittenPart {
-  static constexpr uint32_t kNoPointer = 0xffffffff;  // from the beginning of an allocation to the first address in it
-  uint32_t pointer = 0;                               // its offset in the parameters
+  uint32_t pointer = 0;  // its offset in the parameters
   uint64_t begin = 0, end = 0;
   friend auto operator<=>(const WrittenPart&, const WrittenPart&) = default;
 };
@@ -79,7 +78,7 @@ class LaunchVariant {
   std::vector<bool> is_indifferent_;  // words by number; empty: none
   uint64_t bytes_to_compare_ = 1 << 20;
   int64_t launches_ = 0, learnt_ = 0;
-  bool is_known_ = false, is_odd_ = false;  // odd: it changes what no address leads to, or writes addresses
+  bool is_known_ = false, is_odd_ = false;  // odd: it writes addresses, or nothing can be learnt
   bool is_forgotten_ = false;
 };
 
