@@ -40,7 +40,7 @@ def trailed(capture, *words, client=CLIENT, options=(), hook="driver", **variabl
     words = list(map(str, words))
     plain = subprocess.run([client, *words], capture_output=True, text=True, timeout=60, env=environment(**variables))
     done = record(client, *words, options=["--trail", "--hook", hook, "-o", capture, *map(str, options)], **variables)
-    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), done.stderr
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout) and plain.returncode == 0, plain.stderr + done.stderr
     trail = msda_replay.trail(capture)
     launches = sum(row.kind in ("launch", "graph") for row in trail)
     assert f"{capture}: a trail of {launches} launch{'' if launches == 1 else 'es'}\n" in done.stderr
@@ -191,6 +191,16 @@ def test_threads(tmp_path, asynchronous):
     for stream in {row.stream for row in launches}:
         mine = [row for row in launches if row.stream == stream]
         assert [row.digest for row in mine] == [row_digest({0: (3 * i).to_bytes(4, "little")}) for i in range(1, 101)]
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_memory_that_is_unmapped_is_not_read_any_more(tmp_path, asynchronous):
+    """Though it was two mappings, and what was under way looks at it; and launches that write on behind one are digested whole."""
+    trail, said = trailed(tmp_path / "a.h5", "maps:90", MSDA_STAND_IN_ASYNC=asynchronous)
+    launches = [row for row in trail if row.kind == "launch"]
+    assert len(launches) == 90 + 1 + 90 and trail.missing == 0
+    assert launches[0].parts == f"0+0:{1 << 17}" and launches[0].digest is not None
+    assert {row.parts for row in launches[-90:]} == {"0+0:16"} and all(row.digest is not None for row in launches[-90:])
 
 
 def test_only_kernels_that_are_asked_for(tmp_path):

@@ -26,7 +26,7 @@ void end_streams_of(CUcontext context);
 // A kernel failed. As on a GPU, the context is lost: every later call returns this error.
 void fail(CUresult error);
 
-// Is [pointer, pointer + bytes) inside one allocation? True if `bytes` is 0.
+// Is [pointer, pointer + bytes) allocated, in one piece or in several without a gap? True if `bytes` is 0.
 bool allocated(CUdeviceptr pointer, size_t bytes);
 
 // The same of so many elements.

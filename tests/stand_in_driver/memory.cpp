@@ -114,8 +114,12 @@ Work copy(void* to, const void* from, size_t bytes) {
 bool allocated(CUdeviceptr pointer, size_t bytes) {
   if (!bytes) return true;
   const std::lock_guard lock(memory().mutex);
-  const auto found = find(pointer);
-  return found != memory().allocations.end() && bytes <= found->second.bytes - (pointer - found->first);
+  auto found = find(pointer);
+  if (found == memory().allocations.end()) return false;
+  const CUdeviceptr end = pointer + bytes;
+  CUdeviceptr known = found->first + found->second.bytes;
+  while (known < end && ++found != memory().allocations.end() && found->first == known) known += found->second.bytes;
+  return known >= end;
 }
 
 void end_memory_of(CUcontext context) {
@@ -174,6 +178,24 @@ CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
 }
 
 CUresult cuMemFreeHost(void* pointer) { return release(address_of(pointer), true); }
+
+// At addresses of the caller's, which has memory there. Unmapping, in one go or piece by piece, does not wait.
+CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, unsigned long long, unsigned long long flags) {
+  if (const CUresult error = enter()) return error;
+  if (!pointer || !bytes || offset || flags || allocated(pointer, 1)) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(memory().mutex);
+  memory().allocations[pointer] = {bytes, false, context_of_thread()};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
+  if (const CUresult error = enter()) return error;
+  const std::lock_guard lock(memory().mutex);
+  auto& all = memory().allocations;
+  if (!all.contains(pointer)) return CUDA_ERROR_INVALID_VALUE;
+  all.erase(all.lower_bound(pointer), all.lower_bound(pointer + bytes));
+  return CUDA_SUCCESS;
+}
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer) {
   if (const CUresult error = enter()) return error;

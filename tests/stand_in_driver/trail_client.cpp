@@ -3,6 +3,7 @@
 // STRAY in the environment is a number that comes with other addresses, padding and data of the host.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,7 +48,9 @@ class Program {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     rows_ = reinterpret_cast<decltype(rows_)>(dlsym(library, "cuMemcpy2DAsync_v2"));
     box_ = reinterpret_cast<decltype(box_)>(dlsym(library, "cuMemcpy3DAsync_v2"));
-    if (!rows_ || !box_) throw std::runtime_error("no cuMemcpy2DAsync");
+    map_ = reinterpret_cast<decltype(map_)>(dlsym(library, "cuMemMap"));
+    unmap_ = reinterpret_cast<decltype(unmap_)>(dlsym(library, "cuMemUnmap"));
+    if (!rows_ || !box_ || !map_ || !unmap_) throw std::runtime_error("libcuda.so.1 lacks functions");
     if (stray() != 0) client_.allocate(stray());  // what follows lies elsewhere
     for (const char* kernel : {"trail_fill", "trail_link", "survey_read_host", "tiny_kernel"}) {
       functions_[kernel] = client_.load_image(kernel, image_of(kernel, kPlain, false), "data", false);
@@ -206,6 +209,31 @@ class Program {
     for (const int result : results) std::printf("thread %d\n", result);
   }
 
+  // Launches on memory that is mapped in two pieces, and is then unmapped in one go as soon as the host sees that all of
+  // them are done; and launches that store addresses of it then, as of any number.
+  void maps(int times) {
+    constexpr size_t kPiece = 1 << 16;
+    std::vector<char> reserved(3 * kPiece);
+    const CUdeviceptr begin = (reinterpret_cast<CUdeviceptr>(reserved.data()) + kPiece - 1) / kPiece * kPiece;
+    for (const size_t piece : {size_t{0}, kPiece}) check(map_(begin + piece, kPiece, 0, 1, 0));
+    void* memory = nullptr;
+    check(client_.api().cuMemHostAlloc(&memory, kBytes, 0));
+    std::memset(memory, 0, kBytes);
+    const auto flag = reinterpret_cast<CUdeviceptr>(memory);
+    const CUdeviceptr to = client_.upload(numbers(16, 0));
+    for (int i = 0; i < times; ++i) fill(begin, 2 * kPiece / sizeof(int), i);  // through both pieces
+    fill(flag, 1, 1);
+    while (std::atomic_ref(*static_cast<int*>(memory)).load() == 0) std::this_thread::yield();
+    say_host("mapped", on_host(begin), kBytes);
+    check(unmap_(begin, 2 * kPiece));
+    for (int i = 0; i < times; ++i) {
+      const CUdeviceptr stale = begin + kPiece + 8 * static_cast<unsigned>(i);
+      const Argument arguments[] = {to, stale, i};
+      launch("trail_link", nullptr, arguments);
+    }
+    say("stale", to + 8, 8);
+  }
+
   // Prints a line for each launch, until it is killed.
   void runs_on(int) {
     const CUdeviceptr to = client_.upload(numbers(16, 0));
@@ -323,6 +351,8 @@ class Program {
   GraphApi graphs_;
   decltype(&cuMemcpy2DAsync_v2) rows_ = nullptr;
   decltype(&cuMemcpy3DAsync_v2) box_ = nullptr;
+  decltype(&cuMemMap) map_ = nullptr;
+  decltype(&cuMemUnmap) unmap_ = nullptr;
   std::map<std::string, CUfunction> functions_;
 };
 
@@ -343,6 +373,7 @@ int main(int argc, char** argv) {
                                                                  {"orders_streams", &Program::orders_streams},
                                                                  {"leaves_streams", &Program::leaves_streams},
                                                                  {"threads", &Program::threads},
+                                                                 {"maps", &Program::maps},
                                                                  {"runs_on", &Program::runs_on}};
   try {
     const msda::stand_in::Client client(msda::stand_in::Via::kProcAddress);
