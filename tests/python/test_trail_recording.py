@@ -293,7 +293,7 @@ def test_other_programs_are_as_without_the_trail(tmp_path, client, words, hook):
 def test_ends(tmp_path, words, status):
     done = run(tmp_path / "under", [RECORD, "--trail", "--hook", "driver", "-o", "a.h5", "--", HOSTILE_CLIENT, *words])
     assert done.returncode == status, done.stderr
-    if words[0].startswith("exits"):  # the others end it without a word, and lose what it did in the last second
+    if words[0].startswith("exits_beside"):  # a handler may have interrupted the recorder, which then loses the last second
         assert any(row.kind == "launch" for row in msda_replay.trail(tmp_path / "under" / "a.h5"))
 
 

@@ -219,7 +219,8 @@ CUresult cuMemFree_v2(CUdeviceptr pointer);
 CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flags);
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags);
 CUresult cuMemFreeHost(void* pointer);
-CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, unsigned long long handle, unsigned long long flags);
+CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, unsigned long long handle,
+                  unsigned long long flags);
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer);
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer);

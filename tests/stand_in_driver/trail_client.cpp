@@ -209,8 +209,8 @@ class Program {
     for (const int result : results) std::printf("thread %d\n", result);
   }
 
-  // Launches on memory that is mapped in two pieces, and is then unmapped in one go as soon as the host sees that all of
-  // them are done; and launches that store addresses of it then, as of any number.
+  // Launches on memory that is mapped in two pieces, and is then unmapped in one go as soon as the host sees that all
+  // of them are done; and launches that store addresses of it then, as of any number.
   void maps(int times) {
     constexpr size_t kPiece = 1 << 16;
     std::vector<char> reserved(3 * kPiece);

@@ -159,8 +159,8 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   if (ticket.learns != nullptr) variant.learn(ticket.learns);
 }
 
-// Memory from each address to the next one, or to the end of the allocation. What a launch writes before its addresses is
-// not seen.
+// Memory from each address to the next one, or to the end of the allocation. What a launch writes before its addresses
+// is not seen.
 std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t most) {
   std::map<uint64_t, uint32_t> begins;  // offsets of pointers, by where their pieces begin
   std::map<uint64_t, uint64_t> ends;    // of allocations, by where these begin
