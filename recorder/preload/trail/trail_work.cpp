@@ -60,6 +60,9 @@ bool Trail::digest_on_host(const Work& work) {
   if (work.from_host == nullptr || work.written.ranges().size() != 1) return false;
   const DeviceRange& range = work.written.ranges().front();
   if (range.bytes > kMost) return false;
+  // The driver takes an address of the device for one of the host, but the host must not read there.
+  const auto region = memory_.find(reinterpret_cast<uint64_t>(work.from_host));
+  if (region && !region->is_of_host) return false;
   std::vector<std::byte> bytes(range.bytes);
   std::memcpy(bytes.data(), work.from_host, bytes.size());
   const LaunchWords words = words_of(std::move(bytes), memory_);
