@@ -530,11 +530,11 @@ def test_captures_that_cannot_be_completed(tmp_path, replay, target):
 
 
 def memory_hooks():
-    """Those that only a survey needs, with their twins."""
+    """Those that only a survey or a trail needs, with their twins."""
     table = "".join((SOURCE / f"recorder/preload/hooks/{name}_table.h").read_text() for name in ("memory", "graph"))
     twins = re.findall(r"^  MSDA_TWINS\(X, (cu\w+), (\w+),", table, re.MULTILINE)
     names = {*re.findall(r"^  X\((cu\w+),", table, re.MULTILINE), *(name for name, _ in twins), *(name + suffix for name, suffix in twins)}
-    assert len(names) > 50 and all(re.match("cu(Mem|Stream|Graph|Ipc|LaunchHostFunc|WaitExternal)", name) for name in names)
+    assert len(names) > 50 and all(re.match("cu(Mem|Stream|Graph|Ipc|EventQuery|LaunchHostFunc|WaitExternal)", name) for name in names)
     return names
 
 

@@ -260,6 +260,12 @@ def test_what_a_context_learnt_stays_when_another_ends(tmp_path):
     assert len(sums) == 5 and all(row.digest is not None and row.bytes == 16 for row in sums)
 
 
+def test_addresses_are_known_when_another_context_has_ended(tmp_path):
+    trail, said = trailed(tmp_path / "a.h5", "ends_a_context:5")
+    launches = [row for row in trail if row.kind == "launch"]
+    assert [row.digest for row in launches] == [row_digest({0: (1).to_bytes(8, "little") + data}) for data in data_of(said)]
+
+
 @pytest.mark.parametrize("words", [
     ["plain"], ["closes_descriptors"], ["reuses_descriptors_as_sockets"], ["closes_standard_streams", "0", "1", "2"],
     ["starts_a_program_that_is_not_there"], ["counts_children"], ["tells_ignored_signals"], ["limits_file_sizes", "100"],

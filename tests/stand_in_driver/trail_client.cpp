@@ -234,6 +234,21 @@ class Program {
     say("stale", to + 8, 8);
   }
 
+  // Launches that store addresses of memory that was known before another context ended.
+  void ends_a_context(int times) {
+    const CUdeviceptr to = client_.upload(numbers(16, 100));
+    CUcontext other = nullptr;
+    check(client_.api().cuCtxCreate_v2(&other, 0, 0));
+    client_.allocate(kBytes);
+    check(client_.api().cuCtxDestroy_v2(other));
+    client_.enter_thread();
+    for (int i = 0; i < times; ++i) {
+      const Argument arguments[] = {to, to, i};
+      launch("trail_link", nullptr, arguments);
+      say("ended", to + 8, 8);
+    }
+  }
+
   // Prints a line for each launch, until it is killed.
   void runs_on(int) {
     const CUdeviceptr to = client_.upload(numbers(16, 0));
@@ -374,6 +389,7 @@ int main(int argc, char** argv) {
                                                                  {"leaves_streams", &Program::leaves_streams},
                                                                  {"threads", &Program::threads},
                                                                  {"maps", &Program::maps},
+                                                                 {"ends_a_context", &Program::ends_a_context},
                                                                  {"runs_on", &Program::runs_on}};
   try {
     const msda::stand_in::Client client(msda::stand_in::Via::kProcAddress);
