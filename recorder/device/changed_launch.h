@@ -12,6 +12,7 @@ namespace msda::record {
 
 inline constexpr char kChangedKernel[] = "msda_record_changed";
 inline constexpr unsigned kChangedThreads = 256;  // of a block
+inline constexpr uint64_t kChangedUnit = 16;      // bytes of memory that are digested together
 
 // What was found of a piece: the bytes that the launch changed, from the first of them to the last. The digest is that
 // of digest.h, of all units of 16 bytes from the first to the last that hold any of them, with words that are addresses

@@ -36,7 +36,7 @@ std::string function_after(std::string_view name, std::string_view before) {
 bool read_frame(uintptr_t address, Caller& caller) noexcept try {
   const std::string mangled = TellingSymbols::instance().name_of(address);
   if (mangled.empty()) return false;
-  const std::string name = text::demangled(mangled.c_str());
+  const std::string name = text::demangled(mangled);
   if (caller.node.empty()) caller.node = part_after(name, "torch::autograd::generated::");
   if (caller.operation.empty()) caller.operation = part_after(name, "at::_ops::");
   if (caller.operation.empty()) caller.operation = function_after(name, "vision::ops::");

@@ -30,9 +30,8 @@ bool draws_random_numbers(std::string_view name) {
   return std::ranges::any_of(kParts, [&](auto part) { return name.find(part) != name.npos; });
 }
 
-constexpr uint64_t kUnit = 16;  // of memory whose changes are found
-constexpr uint64_t down(uint64_t address) { return address / kUnit * kUnit; }
-constexpr uint64_t up(uint64_t address) { return down(address + kUnit - 1); }
+constexpr uint64_t down(uint64_t address) { return address / kChangedUnit * kChangedUnit; }
+constexpr uint64_t up(uint64_t address) { return down(address + kChangedUnit - 1); }
 
 }  // namespace
 

@@ -64,9 +64,9 @@ uint64_t hash_of(const std::vector<std::byte>& bytes) {
 std::string text_of(const WrittenParts& parts) {
   std::string text;
   for (const WrittenPart& part : parts) {
-    constexpr uint64_t kUnit = 16;
     text += (text.empty() ? "" : " ") + std::to_string(part.pointer) + "+" +
-            std::to_string(part.begin / kUnit * kUnit) + ":" + std::to_string((part.end + kUnit - 1) / kUnit * kUnit);
+            std::to_string(part.begin / kChangedUnit * kChangedUnit) + ":" +
+            std::to_string((part.end + kChangedUnit - 1) / kChangedUnit * kChangedUnit);
   }
   return text;
 }
@@ -89,11 +89,10 @@ WrittenParts LearntLaunch::parts() const {
 }
 
 bool LearntLaunch::is_sparse() const {
-  constexpr uint64_t kUnit = 16;
   uint64_t all = 0, changed = 0;
   for (const FoundInPiece& one : found) {
     if (one.changed > 0) all += one.end - ~one.complement_of_begin;
-    changed += one.units() * kUnit;
+    changed += one.units() * kChangedUnit;
   }
   return changed < all / 20 * 19;
 }
