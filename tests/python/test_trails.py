@@ -7,7 +7,7 @@ import h5py
 import pytest
 from schemas import check
 from test_report import read as read_page
-from trails import (
+from made_trails import (
     ADAM,
     CONV,
     COPY_IN,
