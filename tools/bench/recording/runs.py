@@ -48,9 +48,10 @@ class Client:
             return run if arguments is None else {**run, **captured(folder, kernel), "said": last_line(err)}
 
 
-def finish(command, limit):
-    """(exit status, stdout, stderr). A program that runs longer than `limit` seconds is ended with its children."""
+def finish(command, limit, more=None):
+    """(exit status, stdout, stderr). A program that runs longer than `limit` seconds is ended with its children. `more`: variables."""
     surroundings = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("MSDA_RECORD_")}
+    surroundings.update(more or {})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
                                env=surroundings, start_new_session=True)
     try:

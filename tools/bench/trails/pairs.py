@@ -1,22 +1,13 @@
 """Records a run of the client, and compares two recorded runs."""
 
 import json
-import os
 import pathlib
-import signal
-import subprocess
 import time
 
-SKIPPED = 77
+from recording.runs import SKIPPED, Failed, Skip, finish, last_line
+
+__all__ = ["SKIPPED", "Failed", "Programs", "Skip"]
 CLIENT = pathlib.Path(__file__).resolve().parent / "client.py"
-
-
-class Skip(Exception):
-    """There is nothing to run the client with here."""
-
-
-class Failed(Exception):
-    """A program could not be started, or ended otherwise than it should."""
 
 
 class Programs:
@@ -30,19 +21,7 @@ class Programs:
 
     def finish(self, command, more=None):
         """(exit status, stdout, stderr). What takes too long is ended with its children."""
-        surroundings = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("MSDA_RECORD_")}
-        surroundings.update(self.surroundings, **(more or {}))
-        process = subprocess.Popen([str(one) for one in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                                   env=surroundings, start_new_session=True)
-        try:
-            out, err = process.communicate(timeout=self.limit)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise Failed(f"{command[0]}: not done after {self.limit} s") from None
-            raise
-        return process.returncode, out, err
+        return finish([str(one) for one in command], self.limit, {**self.surroundings, **(more or {})})
 
     def run_client(self, arguments, capture=None, more=None):
         """The client's line, with the seconds of the whole process; recorded into `capture`, a file or a pattern of files."""
@@ -68,7 +47,3 @@ class Programs:
             return status, json.loads(out)
         except ValueError:
             raise Failed(f"diff wrote no JSON: {last_line(out)[:200]}") from None
-
-
-def last_line(text):
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
