@@ -206,8 +206,6 @@ CUresult digest(const std::byte* bytes) {
   const auto sequence = arguments.next<uint64_t>();
   const auto first = arguments.next<unsigned int>(), from = arguments.next<unsigned int>(),
              end = arguments.next<unsigned int>();
-  constexpr uint64_t kKeys[] = {0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3};
-  __extension__ using Wide = unsigned __int128;
   if (!allocated(reinterpret_cast<uintptr_t>(sums), (2 * kMostDigests + 1) * 8)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (size_t i = 0; i < kMostRanges && first_blocks[i] != ~0u; ++i) {
     const Range& range = ranges[i];
@@ -218,10 +216,7 @@ CUresult digest(const std::byte* bytes) {
         uint64_t piece[2] = {};
         std::memcpy(piece, reinterpret_cast<const std::byte*>(range.address) + at,
                     range.bytes - at < 16 ? range.bytes - at : 16);
-        const uint64_t key = at * 0x9E3779B97F4A7C15;
-        const Wide product =
-            static_cast<Wide>(piece[0] ^ (key + kKeys[2 * sum])) * (piece[1] ^ (key + kKeys[2 * sum + 1]));
-        total += static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+        total += digest_term(piece[0], piece[1], at, sum);
       }
       sums[2 * (first + i) + sum] += total;
     }
@@ -347,6 +342,14 @@ const std::vector<KernelCode>& all_kernels() {
 }
 
 }  // namespace
+
+uint64_t digest_term(uint64_t a, uint64_t b, uint64_t at, size_t sum) {
+  constexpr uint64_t kKeys[] = {0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3};
+  __extension__ using Wide = unsigned __int128;
+  const uint64_t key = at * 0x9E3779B97F4A7C15;
+  const Wide product = static_cast<Wide>(a ^ (key + kKeys[2 * sum])) * (b ^ (key + kKeys[2 * sum + 1]));
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
 
 const KernelCode* find_kernel_code(std::string_view name) {
   const auto found = std::ranges::find(all_kernels(), name, &KernelCode::name);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -41,6 +42,9 @@ class Arguments {
   const std::byte* bytes_;
   size_t at_ = 0;
 };
+
+// What a unit of 16 bytes adds to one of a digest's two sums (recorder/device/digest.h).
+uint64_t digest_term(uint64_t a, uint64_t b, uint64_t at, size_t sum);
 
 // Kernels that are not the operator's backward: PyTorch's grid_sampler_2d and grid_sampler_3d backward, and those
 // of a user's own.

@@ -16,15 +16,6 @@ struct Found {
   uint64_t sums[2] = {}, complement_of_begin = 0, end = 0, changed = 0, units_and_addresses = 0;
 };
 
-// The unit's part of a sum (recorder/device/digest.h).
-uint64_t term(uint64_t a, uint64_t b, uint64_t at, int sum) {
-  constexpr uint64_t kKeys[] = {0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3};
-  __extension__ using Wide = unsigned __int128;
-  const uint64_t key = at * 0x9E3779B97F4A7C15;
-  const Wide product = static_cast<Wide>(a ^ (key + kKeys[2 * sum])) * (b ^ (key + kKeys[2 * sum + 1]));
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
 constexpr uint64_t kUnit = 16;
 using Unit = std::array<uint64_t, 2>;
 Unit unit_at(uint64_t address, uint64_t bytes) {
@@ -55,7 +46,7 @@ void digest_changes(const Piece& piece, uint64_t least, uint64_t range, Found& f
       word = 1;
       found.units_and_addresses |= uint64_t{1} << 63;
     }
-    for (const int sum : {0, 1}) found.sums[sum] += term(unit[0], unit[1], at - begin, sum);
+    for (const size_t sum : {0, 1}) found.sums[sum] += digest_term(unit[0], unit[1], at - begin, sum);
   }
 }
 
