@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "analysis/finding.h"
+#include "recorder/device/random_numbers.h"
 #include "recorder/text/demangle.h"
 
 namespace msda::replay {
@@ -44,11 +45,12 @@ bool has_any(std::string_view text, Words words) {
 
 std::string name_of_kernel(const TrailRun& run, size_t row) { return text::demangled(run.kernel(row).name); }
 
-// Where the caller, or the operator or the label that it goes by, has one of the words.
-bool is_called_by(const TrailRun& run, size_t row, Words words) {
+// Whether the caller, or the operator or the label that it goes by, tells it.
+template <class Tells>
+bool is_called_by(const TrailRun& run, size_t row, Tells&& tells) {
   const auto& [python, node, operation, label] = run.caller(row);
   return std::ranges::any_of(std::array{&python, &node, &operation, &label},
-                             [&](const std::string* text) { return has_any(*text, words); });
+                             [&](const std::string* text) { return tells(*text); });
 }
 
 bool is_copy_in(const PartingCase& one) { return one.is_pair() && one.a.row(one.row_a()).kind == TrailKind::kCopyIn; }
@@ -74,9 +76,10 @@ Evidence other_scale(const PartingCase& one) {
   constexpr uint64_t kMost = 16;
   if (!one.is_pair() || one.a.row(one.row_a()).bytes > kMost || !scales(one.a) || !scales(one.b)) return std::nullopt;
   for (const ParameterDifference& word : one.part.parameters) {
-    const uint64_t a = word.a >> 32 != 0 && (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF) ? word.a >> 32 : word.a;
-    const uint64_t b = word.b >> 32 != 0 && (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF) ? word.b >> 32 : word.b;
-    if (is_scale(a) && is_scale(b)) {
+    // If the lower halves are equal, the upper ones are another parameter.
+    const bool is_upper = (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF);
+    const auto differing = [&](uint64_t both) { return is_upper && both >> 32 != 0 ? both >> 32 : both; };
+    if (is_scale(differing(word.a)) && is_scale(differing(word.b))) {
       return "it sets one number to another power of two, and the program looks for overflow as a gradient scaler does";
     }
   }
@@ -85,7 +88,8 @@ Evidence other_scale(const PartingCase& one) {
 
 Evidence loss_scale(const PartingCase& one) {
   const auto of_scaler = [](const TrailRun& run, size_t row) {
-    return is_called_by(run, row, {"grad_scaler", "GradScaler"}) ||
+    const auto names_scaler = [](const std::string& text) { return has_any(text, {"grad_scaler", "GradScaler"}); };
+    return is_called_by(run, row, names_scaler) ||
            has_any(run.kernel(row).name, {"amp_update_scale", "amp_non_finite_check", "amp_foreach_non_finite"});
   };
   if (!one.any(of_scaler)) return other_scale(one);
@@ -334,9 +338,10 @@ constexpr CauseRule kRules[] = {
 }  // namespace
 
 bool draws_random_numbers(const TrailRun& run, size_t row) {
-  const Words words{"distribution", "dropout", "hilox",    "curand",      "bernoulli", "randperm",
-                    "randint",      "randn",   "uniform_", "multinomial", "aten::rand"};
-  return has_any(name_of_kernel(run, row), words) || is_called_by(run, row, words);
+  const auto tells = [](const std::string& text) {
+    return record::tells_of_random_numbers(text) || has_any(text, {"aten::rand"});
+  };
+  return tells(name_of_kernel(run, row)) || is_called_by(run, row, tells);
 }
 
 void find_cause(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment, TrailPart& part) {

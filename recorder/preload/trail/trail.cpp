@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <string_view>
 #include <thread>
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/device/parameters_read.h"
+#include "recorder/device/random_numbers.h"
 #include "recorder/preload/driver/change_finder.h"
 #include "recorder/preload/driver/saver.h"
 #include "recorder/preload/session/labels.h"
@@ -23,12 +23,6 @@ namespace msda::record {
 namespace {
 
 using Row = spool::TrailRow;
-
-// By the names of PyTorch's kernels, and of what people call theirs.
-bool draws_random_numbers(std::string_view name) {
-  constexpr std::string_view kParts[] = {"dropout", "philox", "Philox", "distribution_elementwise", "rand"};
-  return std::ranges::any_of(kParts, [&](auto part) { return name.find(part) != name.npos; });
-}
 
 constexpr uint64_t down(uint64_t address) { return address / kChangedUnit * kChangedUnit; }
 constexpr uint64_t up(uint64_t address) { return down(address + kChangedUnit - 1); }
@@ -85,7 +79,7 @@ Trail::Function& Trail::function_of(cuda::Function function) {
   known = std::make_unique<Function>();
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
-  known->draws_random_numbers = draws_random_numbers(known->kernel.layout.kernel);
+  known->draws_random_numbers = tells_of_random_numbers(known->kernel.layout.kernel);
   const auto& parameters = known->kernel.layout.parameters;
   const size_t bytes = parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
   if (known->kernel.image != nullptr) {
@@ -189,7 +183,7 @@ bool Trail::is_unordered(const Begun& launch, const Ticket& ticket) {
   for (const PointerWord& pointer : launch.words.pointers) reaches.push_back({pointer.address, kLittle});
   for (const auto& [pointer, range] : ticket.writes) writes.push_back(range);
   reaches.insert(reaches.end(), writes.begin(), writes.end());
-  order_.begin(launch.stream, stream_number(launch.stream));
+  order_.begin(launch.stream, launch.row.stream);
   const bool is_unordered = order_.is_unordered(reaches);
   order_.writes(ticket.is_known ? std::move(writes) : std::move(reaches));
   return is_unordered;
