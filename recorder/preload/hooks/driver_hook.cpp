@@ -163,13 +163,20 @@ void device_state_is_lost(cuda::Context context) {
   recording().device_is_reset();
 }
 
+// The program's launch, which CUPTI need not report.
+template <class RealLaunch>
+Result launch_seen(RealLaunch&& real_launch) {
+  launch_is_seen = true;
+  const Result result = real_launch();
+  launch_is_seen = false;
+  return result;
+}
+
 template <class RealLaunch>
 Result launch_surveyed(const Launched& launched, RealLaunch&& real_launch) {
   Survey::Ticket ticket;
   Survey::instance().before_launch(launched, ticket);
-  launch_is_seen = true;
-  const Result result = real_launch();
-  launch_is_seen = false;
+  const Result result = launch_seen(real_launch);
   Survey::instance().after_launch(launched, ticket, result);
   return result;
 }
@@ -178,9 +185,7 @@ template <class RealLaunch>
 Result launch_trailed(const Launched& launched, RealLaunch&& real_launch) {
   Trail::Ticket ticket;
   Trail::instance().before_launch(launched, ticket);
-  launch_is_seen = true;
-  const Result result = real_launch();
-  launch_is_seen = false;
+  const Result result = launch_seen(real_launch);
   Trail::instance().after_launch(ticket, result);
   return result;
 }
@@ -193,9 +198,7 @@ Result launch(Launched launched, bool per_thread, RealLaunch&& real_launch) {
   if (trails()) return launch_trailed(launched, real_launch);
   Snapshot snapshot;
   before_launch(launched, snapshot);
-  launch_is_seen = true;
-  const Result result = real_launch();
-  launch_is_seen = false;
+  const Result result = launch_seen(real_launch);
   after_launch(launched, snapshot, result);
   return result;
 }
