@@ -175,6 +175,7 @@ struct Surveyed {
 // on.
 struct TrailRow {
   static constexpr uint32_t kNone = 0xffffffff;
+  static constexpr uint64_t kAddress = 0x2173736572646441;  // "Address!", in place of words that are addresses
   enum Kind : uint8_t { kLaunch, kGraph, kCopyIn, kCopyWithin, kCopyOut, kSet, kHostMemory, kFreshMemory };
   enum Flag : uint8_t { kIsDigested = 1, kMeasures = 2, kIsUnordered = 4, kIsSparse = 8 };
   uint64_t digest = 0, bytes = 0;

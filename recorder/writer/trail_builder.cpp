@@ -35,6 +35,9 @@ static_assert(static_cast<int>(Kind::kLaunch) == Sent::kLaunch && static_cast<in
               static_cast<int>(Kind::kCopyOut) == Sent::kCopyOut && static_cast<int>(Kind::kSet) == Sent::kSet &&
               static_cast<int>(Kind::kHostMemory) == Sent::kHostMemory &&
               static_cast<int>(Kind::kFreshMemory) == Sent::kFreshMemory && capture::kNoEntry == Sent::kNone);
+static_assert(capture::TrailRow::kIsDigested == Sent::kIsDigested && capture::TrailRow::kMeasures == Sent::kMeasures &&
+              capture::TrailRow::kIsUnordered == Sent::kIsUnordered &&
+              capture::TrailRow::kIsSparse == Sent::kIsSparse && capture::Trail::kAddress == Sent::kAddress);
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace {
 
 // Parameters of an address and then of these words.
 LaunchWords words_with(const std::vector<uint64_t>& scalars) {
-  std::vector<uint64_t> words{LaunchWords::kAddress};
+  std::vector<uint64_t> words{spool::TrailRow::kAddress};
   words.insert(words.end(), scalars.begin(), scalars.end());
   LaunchWords launch;
   launch.bytes.resize(8 * words.size());

@@ -62,7 +62,7 @@ LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory) {
     if (!region && !mappings->has(word)) continue;
     if (region) words.pointers.push_back({static_cast<uint32_t>(at), word, *region});
     words.place = (words.place ^ word) * 0x9E3779B97F4A7C15;
-    std::memcpy(words.bytes.data() + at, &LaunchWords::kAddress, kWord);
+    std::memcpy(words.bytes.data() + at, &spool::TrailRow::kAddress, kWord);
   }
   return words;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recorder/preload/trail/memory_map.h"
+#include "recorder/spool/messages.h"
 
 namespace msda::record {
 
@@ -18,11 +19,9 @@ struct PointerWord {
 };
 
 struct LaunchWords {
-  std::vector<std::byte> bytes;  // with kAddress in place of words that are addresses
+  std::vector<std::byte> bytes;  // with TrailRow::kAddress in place of words that are addresses
   std::vector<PointerWord> pointers;
   uint64_t place = 0;  // a hash of the addresses
-
-  static constexpr uint64_t kAddress = 0x2173736572646441;  // as in recorder/capture/trail.h
 };
 
 // Finds the words of 8 bytes, at multiples of 8, that are addresses of devices' memory or of memory of the process.

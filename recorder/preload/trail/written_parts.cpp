@@ -180,7 +180,7 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const
   for (size_t i = 0; i < words_in(one.bytes); ++i) {
     const uint64_t a = word_at(one.bytes, i), b = word_at(kind.bytes, i);
     if (a == b || indifferent[i]) continue;
-    if (a == LaunchWords::kAddress || b == LaunchWords::kAddress) return false;
+    if (a == spool::TrailRow::kAddress || b == spool::TrailRow::kAddress) return false;
     sizes += may_be_size(a, b) || may_be_size(a >> 32, b >> 32);
     if (sizes > (draws_random_numbers_ ? kMostOfRandom : 0)) return false;
     indifferent[i] = true;
