@@ -201,33 +201,46 @@ class Comparison {
     return a_.row(a).digest == b_.row(b).digest;
   }
 
-  // Sets result.first, given the first pair with different results. Launches without partner before it come first if
-  // they must have: no launch between gave an equal result; they left another result themselves; or nothing else
-  // explains it. Returns the gap that is first, or null.
-  const TrailGap* first_of(size_t differing, TrailDifferences& result) const {
-    const ComparedPair& pair = pairs_[differing];
-    TrailPart part = part_of(pair);
-    const TrailGap *decided_by = nullptr, *last = nullptr, *last_random = nullptr;
+  // Launches without partner before a row of A.
+  struct GapsBefore {
+    const TrailGap* deciding = nullptr;     // no launch between gave an equal result, or they left another themselves
+    const TrailGap* last = nullptr;         // shortly before it
+    const TrailGap* last_random = nullptr;  // with random numbers that only one run draws
+  };
+  GapsBefore gaps_before(size_t row) const {
+    GapsBefore found;
     for (const TrailGap& gap : alignment_.gaps) {
-      if (gap.at > pair.a || decided_by != nullptr) break;
+      if (gap.at > row || found.deciding != nullptr) break;
       const TrailGap rows = deciding(gap);
       const std::optional<bool> same = is_same_result(rows);
       if ((rows.a.empty() && rows.b.empty()) || same == true) continue;
-      if (same == false || !is_equal_between(gap.at, pair.a)) decided_by = &gap;
-      if (gap.at + kShortly >= pair.a) last = &gap;
-      const bool is_random = std::ranges::any_of(rows.a, [&](size_t row) { return draws_random_numbers(a_, row); }) !=
-                             std::ranges::any_of(rows.b, [&](size_t row) { return draws_random_numbers(b_, row); });
-      if (is_random) last_random = &gap;
+      if (same == false || !is_equal_between(gap.at, row)) found.deciding = &gap;
+      if (gap.at + kShortly >= row) found.last = &gap;
+      const auto draws = [](const TrailRun& run, const std::vector<size_t>& all) {
+        return std::ranges::any_of(all, [&](size_t one) { return draws_random_numbers(run, one); });
+      };
+      if (draws(a_, rows.a) != draws(b_, rows.b)) found.last_random = &gap;
     }
+    return found;
+  }
+
+  // Sets result.first, given the first pair with different results: that pair, or what must have come before it, or, if
+  // nothing else explains it, what may have. Returns the gap that is first, or null.
+  const TrailGap* first_of(size_t differing, TrailDifferences& result) const {
+    const ComparedPair& pair = pairs_[differing];
+    TrailPart part = part_of(pair);
+    const GapsBefore gaps = gaps_before(pair.a);
     const bool is_unexplained = part.kind == TrailDivergence::kOtherOutput && part.cause.empty();
-    if (decided_by == nullptr && is_unexplained) decided_by = last;
-    if (decided_by == nullptr && part.cause == "generator") decided_by = last_random;
+    const TrailGap* decided_by = gaps.deciding;
+    if (decided_by == nullptr && is_unexplained) decided_by = gaps.last;
+    if (decided_by == nullptr && part.cause == "generator") decided_by = gaps.last_random;
     const ComparedPair* const doubtful = is_unexplained && decided_by == nullptr ? doubtful_before(differing) : nullptr;
     if (doubtful != nullptr) part = part_of(*doubtful);
     const ComparedPair* other_code = nullptr;
     if (decided_by == nullptr && part.kind != TrailDivergence::kOtherInput) {
       decided_by = replacing_before(pair.a);
       other_code = unknown_before(differing);
+      // The later of the two.
       if (decided_by != nullptr && other_code != nullptr && other_code->a > decided_by->at) decided_by = nullptr;
       if (decided_by != nullptr) other_code = nullptr;
     }
@@ -253,8 +266,9 @@ class Comparison {
     }
     return found;
   }
-  // Of memory that it changed in part; what it did change may be what is read later.
-  // And results that cannot be compared, as of a launch that read what it should not, and so wrote elsewhere.
+
+  // The last launch that may have left another result: it changed a part of what is digested, and the digests differ;
+  // or its results cannot be compared, as of one that read what it should not, and so wrote elsewhere.
   const ComparedPair* doubtful_before(size_t differing) const {
     constexpr int kMost = 256;  // whose parameters are compared
     int compared = 0;
