@@ -54,14 +54,25 @@ bool on_own_thread(const std::function<void()>& work) noexcept {
 
 bool has_much_stack() noexcept {
   constexpr size_t kMuch = 64 << 10;
-  pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
-  void* lowest = nullptr;
-  size_t bytes = 0;
-  const bool is_told = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
-  pthread_attr_destroy(&attributes);
-  const auto begin = reinterpret_cast<uintptr_t>(lowest), here = reinterpret_cast<uintptr_t>(&attributes);
-  return is_told && here >= begin && here - begin >= kMuch && here - begin < bytes;
+  // Asked for once a thread: of the main thread the C library reads the list of all mappings, for a millisecond.
+  struct Stack {
+    uintptr_t lowest = 0;
+    size_t bytes = 0;  // 0: not known
+  };
+  static constinit thread_local Stack stack;
+  if (stack.bytes == 0) {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
+    void* lowest = nullptr;
+    size_t bytes = 0;
+    const bool is_found = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
+    pthread_attr_destroy(&attributes);
+    if (!is_found) return false;
+    stack = {reinterpret_cast<uintptr_t>(lowest), bytes};
+  }
+  const int here_lies = 0;
+  const auto here = reinterpret_cast<uintptr_t>(&here_lies);
+  return here >= stack.lowest && here - stack.lowest >= kMuch && here - stack.lowest < stack.bytes;
 }
 
 bool on_enough_stack(const std::function<void()>& work) noexcept {
