@@ -8,7 +8,9 @@
 #include <string>
 #include <tuple>
 
+#include "recorder/text/demangle.h"
 #include "replay/diff/align.h"
+#include "replay/diff/kernel_family.h"
 
 namespace msda::replay {
 namespace {
@@ -28,36 +30,101 @@ class Numbers {
   std::map<Key, uint32_t> numbers_;
 };
 
-struct StreamRows {
-  Sequence sequence;
-  std::vector<size_t> rows;
+// Rows one behind the other, as a stretch of all of them.
+struct Group {
+  size_t begin = 0, count = 0;  // in StreamRows::rows
+  bool has_measuring = false;   // rows of a tuner were between them, which are left out
 };
 
-// The rows of both trails, by stream, as tokens: kind and kernel's name, then also its configuration and bytes. Code
-// and parameters are no part of them: what differs there is to be found in pairs.
+// The rows of one stream, each as a token: kind and kernel's name, then also its configuration and bytes. Code and
+// parameters are no part of it: what differs there is to be found in pairs.
+// Then in groups. Most have one row. Launches of libraries that choose among many kernels for one operation are one
+// group, with the same token whatever is in it: another choice is no reason to skip what is around it.
+struct StreamRows {
+  Sequence tokens, group_tokens;
+  std::vector<size_t> rows;
+  std::vector<Group> groups;
+};
+
+Sequence tokens_of(const Sequence& all, const Group& group) {
+  const auto part = [&](const auto& tokens) {
+    const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(group.begin);
+    return std::vector(begin, begin + static_cast<std::ptrdiff_t>(group.count));
+  };
+  return {part(all.coarse), part(all.fine), part(all.content)};
+}
+
+// The rows of both trails, by stream.
 class Tokens {
  public:
   std::map<uint16_t, StreamRows> of(const TrailRun& run) {
     const std::vector<uint32_t> names = numbers_of_names(run), configurations = numbers_of_configurations(run),
                                 parts = numbers_of_parts(run);
+    std::vector<bool> is_library;
+    for (const auto& kernel : run.trail.kernels) is_library.push_back(is_of_library(text::demangled(kernel.name)));
     const auto number = [](const std::vector<uint32_t>& numbers, uint32_t index) {
       return index == capture::kNoEntry ? capture::kNoEntry : numbers[index];
     };
     std::map<uint16_t, StreamRows> streams;
     for (size_t i = 0; i < run.trail.rows.size(); ++i) {
       const TrailRow& row = run.trail.rows[i];
-      if (row.kind == TrailKind::kFreshMemory || (row.flags & TrailRow::kMeasures) != 0) continue;
+      if (row.kind == TrailKind::kFreshMemory) continue;
       StreamRows& stream = streams[row.stream];
+      const bool joins = row.kernel != capture::kNoEntry && is_library[row.kernel];
+      if ((row.flags & TrailRow::kMeasures) != 0) {
+        if (joins && !stream.groups.empty()) stream.groups.back().has_measuring = true;
+        continue;
+      }
       const uint32_t coarse = coarse_.of({row.kind, number(names, row.kernel)});
-      stream.rows.push_back(i);
-      stream.sequence.coarse.push_back(coarse);
-      stream.sequence.fine.push_back(fine_.of({coarse, number(configurations, row.configuration), row.bytes}));
-      stream.sequence.content.push_back(content_of(row, number(parts, row.parts)));
+      add(stream, i,
+          {coarse, fine_.of({coarse, number(configurations, row.configuration), row.bytes}),
+           content_of(row, number(parts, row.parts))},
+          joins);
     }
+    for (auto& [stream_number, stream] : streams) finish(stream);
     return streams;
   }
 
  private:
+  struct Token {
+    uint32_t coarse, fine;
+    uint64_t content;
+  };
+  static void append(Sequence& sequence, const Token& token) {
+    sequence.coarse.push_back(token.coarse);
+    sequence.fine.push_back(token.fine);
+    sequence.content.push_back(token.content);
+  }
+
+  void add(StreamRows& stream, size_t row, const Token& token, bool joins) {
+    constexpr size_t kMost = 64;  // beyond it there is nothing around them
+    Group* const last = stream.groups.empty() ? nullptr : &stream.groups.back();
+    const bool is_next = joins && joined_ == &stream && last != nullptr && (last->count < kMost || last->has_measuring);
+    if (is_next) {
+      ++last->count;
+    } else {
+      stream.groups.push_back({stream.rows.size(), 1});
+    }
+    joined_ = joins ? &stream : nullptr;
+    stream.rows.push_back(row);
+    append(stream.tokens, token);
+    if (is_next) return;
+    append(stream.group_tokens, {joins ? kOfLibrary : token.coarse, token.fine, token.content});
+  }
+
+  // A group is equal to another if all of its rows are.
+  static void finish(StreamRows& stream) {
+    for (size_t i = 0; i < stream.groups.size(); ++i) {
+      const Group& group = stream.groups[i];
+      for (size_t row = group.begin + 1; row < group.begin + group.count; ++row) {
+        uint32_t& fine = stream.group_tokens.fine[i];
+        uint64_t& content = stream.group_tokens.content[i];
+        fine = fine * 0x9E3779B1 + stream.tokens.fine[row];
+        content = content == 0 ? 0 : content * 0x9E3779B97F4A7C15 ^ stream.tokens.content[row];
+      }
+    }
+  }
+
   static uint64_t content_of(const TrailRow& row, uint32_t parts) {
     if ((row.flags & TrailRow::kIsDigested) == 0) return 0;
     return (row.digest ^ (row.bytes + parts) * 0x9e3779b97f4a7c15) | 1;
@@ -78,6 +145,8 @@ class Tokens {
     return numbers;
   }
 
+  static constexpr uint32_t kOfLibrary = 0xFFFFFFFF;
+  const StreamRows* joined_ = nullptr;  // whose last row is of a library
   Numbers<std::string> texts_;
   Numbers<capture::TrailConfiguration> configurations_;
   Numbers<std::pair<TrailKind, uint32_t>> coarse_;
@@ -102,7 +171,7 @@ std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(cons
   for (const auto& [number_a, rows_a] : a) {
     for (const auto& [number_b, rows_b] : b) {
       const bool is_compared = a.size() <= kMost && b.size() <= kMost;
-      const double alike = is_compared ? likeness(rows_a.sequence, rows_b.sequence) : 0;
+      const double alike = is_compared ? likeness(rows_a.tokens, rows_b.tokens) : 0;
       if (number_a == number_b || alike > 0) candidates.emplace_back(alike, number_a, number_b);
     }
   }
@@ -130,20 +199,62 @@ std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(cons
 }
 
 // Pairs and gaps of one stream.
-void add_stream(const StreamRows& a, const StreamRows& b, TrailAlignment& alignment) {
-  size_t i = 0, j = 0;
-  const auto add_gap = [&](size_t end_a, size_t end_b) {
-    if (i == end_a && j == end_b) return;
-    TrailGap& gap = alignment.gaps.emplace_back();
-    for (; i < end_a; ++i) gap.a.push_back(a.rows[i]);
-    for (; j < end_b; ++j) gap.b.push_back(b.rows[j]);
-  };
-  for (const AlignedRun& run : align(a.sequence, b.sequence)) {
-    add_gap(run.a, run.b);
-    for (; i < run.a + run.count; ++i, ++j) alignment.pairs.emplace_back(a.rows[i], b.rows[j]);
+class StreamAlignment {
+ public:
+  StreamAlignment(const StreamRows& a, const StreamRows& b, TrailAlignment& alignment)
+      : a_(a), b_(b), alignment_(alignment) {}
+
+  void add() {
+    for (const AlignedRun& run : align(a_.group_tokens, b_.group_tokens)) {
+      for (size_t k = 0; k < run.count; ++k) add_groups(a_.groups[run.a + k], b_.groups[run.b + k]);
+    }
+    add_gap(a_.rows.size(), b_.rows.size());
   }
-  add_gap(a.rows.size(), b.rows.size());
-}
+
+ private:
+  void add_groups(const Group& a, const Group& b) {
+    if (a.has_measuring || b.has_measuring) return add_measured(a, b);
+    if (a.count == 1 && b.count == 1 && is_alike(a.begin, b.begin)) return add_pairs(a.begin, b.begin, 1);
+    for (const AlignedRun& run : align(tokens_of(a_.tokens, a), tokens_of(b_.tokens, b))) {
+      add_pairs(a.begin + run.a, b.begin + run.b, run.count);
+    }
+  }
+
+  // A library tried several kernels before it did the work with the last one, by which they are compared.
+  void add_measured(const Group& a, const Group& b) {
+    const size_t end_a = a.begin + a.count, end_b = b.begin + b.count, most = std::min(a.count, b.count);
+    size_t same = 0;
+    while (same < most && is_alike(end_a - same - 1, end_b - same - 1)) ++same;
+    const size_t chosen_a = end_a - same, chosen_b = end_b - same;
+    add_gap(a.begin, b.begin);
+    leave_out(chosen_a - (same < most), chosen_b - (same < most));
+    add_pairs(chosen_a, chosen_b, same);
+  }
+
+  bool is_alike(size_t i, size_t j) const { return a_.tokens.coarse[i] == b_.tokens.coarse[j]; }
+
+  void add_pairs(size_t i, size_t j, size_t count) {
+    add_gap(i, j);
+    for (; count > 0; --count, ++i_, ++j_) alignment_.pairs.emplace_back(a_.rows[i_], b_.rows[j_]);
+  }
+
+  void add_gap(size_t end_a, size_t end_b) {
+    if (i_ == end_a && j_ == end_b) return;
+    TrailGap& gap = alignment_.gaps.emplace_back();
+    for (; i_ < end_a; ++i_) gap.a.push_back(a_.rows[i_]);
+    for (; j_ < end_b; ++j_) gap.b.push_back(b_.rows[j_]);
+  }
+
+  void leave_out(size_t end_a, size_t end_b) {
+    alignment_.measuring += static_cast<int64_t>(end_a - i_ + end_b - j_);
+    i_ = end_a;
+    j_ = end_b;
+  }
+
+  const StreamRows &a_, &b_;
+  TrailAlignment& alignment_;
+  size_t i_ = 0, j_ = 0;
+};
 
 // A gap that only B has lies where the row before it, of any stream, is in A.
 void place_gaps(const TrailRun& b, TrailAlignment& alignment) {
@@ -191,7 +302,7 @@ TrailAlignment align_trails(const TrailRun& a, const TrailRun& b) {
   const auto of_a = tokens.of(a), of_b = tokens.of(b);
   TrailAlignment alignment;
   alignment.measuring = measuring_rows(a) + measuring_rows(b);
-  for (const auto& [rows_a, rows_b] : paired_streams(of_a, of_b)) add_stream(*rows_a, *rows_b, alignment);
+  for (const auto& [rows_a, rows_b] : paired_streams(of_a, of_b)) StreamAlignment(*rows_a, *rows_b, alignment).add();
   std::ranges::sort(alignment.pairs);
   place_gaps(b, alignment);
   pair_fresh(a, b, alignment);

@@ -12,6 +12,7 @@
 #include "analysis/finding.h"
 #include "recorder/device/random_numbers.h"
 #include "recorder/text/demangle.h"
+#include "replay/diff/kernel_family.h"
 
 namespace msda::replay {
 namespace {
@@ -184,18 +185,7 @@ Evidence tf32(const PartingCase& one) {
   return std::nullopt;
 }
 
-bool is_of_library(const TrailRun& run, size_t row) {
-  return has_any(name_of_kernel(run, row),
-                 {"cudnn",    "cutlass", "cublas",  "xmma",    "nvjet", "gemm",   "gemv",       "winograd",
-                  "convolve", "conv2d",  "dgrad",   "wgrad",   "fft",   "splitK", "nchwToNhwc", "nhwcToNchw",
-                  "volta_",   "turing_", "ampere_", "hopper_", "sm80_", "sm90_",  "sm100_",     "implicit_con"});
-}
-
-// Triton's kernels have the names of Python functions.
-bool is_of_triton(const TrailRun& run, size_t row) {
-  const std::string& name = run.kernel(row).name;
-  return !name.empty() && !name.starts_with("_Z") && !is_of_library(run, row) && !has_any(name, {"nccl", "fmha"});
-}
+bool is_library_launch(const TrailRun& run, size_t row) { return is_of_library(name_of_kernel(run, row)); }
 
 int64_t measured(const TrailRun& run, const std::string& name) {
   int64_t count = 0;
@@ -206,7 +196,7 @@ int64_t measured(const TrailRun& run, const std::string& name) {
 }
 
 Evidence tuner(const PartingCase& one) {
-  if (!one.is_pair() || !is_of_triton(one.a, one.row_a())) return std::nullopt;
+  if (!one.is_pair() || !is_of_triton(one.a.kernel(one.row_a()).name)) return std::nullopt;
   const auto &kernel_a = one.a.kernel(one.row_a()), &kernel_b = one.b.kernel(one.row_b());
   const auto *of_a = one.a.configuration(one.row_a()), *of_b = one.b.configuration(one.row_b());
   const bool other_code = kernel_a.digest != kernel_b.digest,
@@ -219,19 +209,22 @@ Evidence tuner(const PartingCase& one) {
 }
 
 Evidence algorithm(const PartingCase& one) {
-  if (!one.any(is_of_library)) return std::nullopt;
+  if (!one.any(is_library_launch)) return std::nullopt;
   if (one.is_pair() && one.a.kernel(one.row_a()).name == one.b.kernel(one.row_b()).name) return std::nullopt;
   return "cuDNN, cuBLAS or CUTLASS chose another kernel";
 }
 
-// The last allocation before it whose memory was not the same, of those that nobody had written.
+// The last allocation before it whose memory was not the same, of those that nobody had written: first used by this
+// launch, or shortly before. What was first used long before has been written since.
 Evidence other_fresh_memory(const PartingCase& one, bool right_before) {
+  constexpr int64_t kShortly = 64;
   if (!one.is_pair()) return std::nullopt;
   const int64_t at = one.a.launches[one.row_a()];
   for (auto pair = one.alignment.fresh.rbegin(); pair != one.alignment.fresh.rend(); ++pair) {
     const auto [row_a, row_b] = *pair;
     if (row_a > one.row_a() || !is_comparable(one.a, row_a, one.b, row_b)) continue;
     const int64_t user = one.a.launches[row_a] + 1;
+    if (user + kShortly < at) return std::nullopt;
     if (one.a.row(row_a).digest == one.b.row(row_b).digest || (user == at) != right_before) continue;
     return fmt::format(
         "{} bytes that launch {} was the first to use were not the same before it: nobody had written them",

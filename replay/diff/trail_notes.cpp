@@ -36,6 +36,17 @@ void add_same_results(const TrailRun& a, const std::vector<ComparedPair>& pairs,
   }
 }
 
+// Before the runs part: other results that nothing shows.
+void add_without_effect(const TrailRun& a, const std::vector<ComparedPair>& pairs, const TrailDecision& decision,
+                        Notes& notes) {
+  if (decision.without_effect.empty()) return;
+  const size_t first = pairs[decision.without_effect.front()].a;
+  notes.push_back(fmt::format(
+      "another result of {} behind which hundreds of launches are equal, first {}, {}: memory that only "
+      "they use, or bytes that nothing reads",
+      many_launches(static_cast<int64_t>(decision.without_effect.size())), where_of(a, first), what_of(a, first, 40)));
+}
+
 // Before the runs part: rows without partner.
 void add_gaps(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment, const TrailDecision& decision,
               Notes& notes) {
@@ -83,6 +94,7 @@ Notes notes_of(const TrailRun& a, const TrailRun& b, const TrailAlignment& align
                const std::vector<ComparedPair>& pairs, const TrailDecision& decision) {
   Notes notes;
   add_same_results(a, pairs, decision, notes);
+  add_without_effect(a, pairs, decision, notes);
   add_gaps(a, b, alignment, decision, notes);
   add_unknown(a, pairs, notes);
   add_fresh(a, b, alignment, notes);

@@ -14,6 +14,7 @@ struct TrailDecision {
   const TrailGap* gap = nullptr;
   bool is_different = false;
   size_t from = 0;
+  std::vector<size_t> without_effect;  // pairs with other results that nothing behind them shows
 };
 
 std::vector<std::string> notes_of(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment,

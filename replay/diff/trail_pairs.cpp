@@ -54,9 +54,10 @@ PairResult result_of(const TrailRun& a, size_t row_a, const TrailRun& b, size_t 
   return ((of_a.flags | of_b.flags) & TrailRow::kIsSparse) != 0 ? PairResult::kDoubtful : PairResult::kDiffers;
 }
 
+// By digests where both have one; a library's other kernel may be a partner as well.
 bool is_other_code(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {
-  const std::string &of_a = a.kernel(row_a).digest, &of_b = b.kernel(row_b).digest;
-  return !of_a.empty() && !of_b.empty() && of_a != of_b;
+  const capture::TrailKernel &of_a = a.kernel(row_a), &of_b = b.kernel(row_b);
+  return of_a.name != of_b.name || (!of_a.digest.empty() && !of_b.digest.empty() && of_a.digest != of_b.digest);
 }
 
 bool is_other_configuration(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {

@@ -1,0 +1,23 @@
+// Which pair of rows, or which stretch of rows without partner, is the first at which two runs part.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "replay/diff/trail_alignment.h"
+#include "replay/diff/trail_differences.h"
+#include "replay/diff/trail_pairs.h"
+
+namespace msda::replay {
+
+struct FirstDivergence {
+  std::optional<TrailPart> part;  // nothing: the runs are equal
+  const TrailGap* gap = nullptr;  // that the part is of, if it is of one
+  // Pairs before it with other results that nothing behind them shows, by their place in the list of pairs.
+  std::vector<size_t> without_effect;
+};
+
+FirstDivergence find_first(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment,
+                           const std::vector<ComparedPair>& pairs);
+
+}  // namespace msda::replay
