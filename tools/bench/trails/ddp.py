@@ -13,6 +13,7 @@ Prints a table in Markdown. Exit status 1 if a pair is wrong or fails; 77 if the
 import argparse
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -34,6 +35,7 @@ def parse(arguments):
     add("--build", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")), metavar="DIR", help="default build")
     add("--python", default=sys.executable, metavar="PROGRAM", help="that runs torchrun; default this one")
     add("--limit", type=float, default=300, metavar="S", help="for one run (300)")
+    add("--keep", type=pathlib.Path, metavar="DIR", help="where the captures of wrong pairs go")
     chosen = parser.parse_args(arguments)
     for program in ("msda-record", "msda-replay"):
         if not (chosen.build / "bin" / program).is_file():
@@ -48,7 +50,7 @@ def wrong_rank(answer):
     return "" if str(rank) == str(PLANTED) else f"rank {rank} is named, the plant is in rank {PLANTED}"
 
 
-def run_pair(programs, chosen, kind, folder):
+def run_pair(programs, chosen, kind, number, folder):
     """A row as campaign.py has it."""
     steps, runs, folders, lines = ["--steps", chosen.steps] if chosen.steps else [], [], [], []
     for side in judge.SIDES:
@@ -64,17 +66,19 @@ def run_pair(programs, chosen, kind, folder):
                          "least": chosen.least})
     if kind != campaign.EQUAL:
         wrong = wrong or wrong_rank(answer)
+    if wrong and chosen.keep:
+        shutil.copytree(folder, chosen.keep / f"{kind}-{number}")
     size = (folders[1] / f"{PLANTED}.h5").stat().st_size
     return {"kind": kind, "wrong": wrong, "launches": trails[1].launches(), "bytes": size, "seconds": sum(one["process"] for one in lines) / 2}
 
 
 def work(programs, chosen):
     rows = []
-    for _ in range(chosen.pairs):
+    for number in range(chosen.pairs):
         for kind in chosen.kinds:
             with tempfile.TemporaryDirectory(prefix="trails.") as folder:
                 try:
-                    rows.append(run_pair(programs, chosen, kind, pathlib.Path(folder)))
+                    rows.append(run_pair(programs, chosen, kind, number, pathlib.Path(folder)))
                 except (pairs.Failed, OSError, KeyError, ValueError, TypeError) as error:
                     rows.append({"kind": kind, "wrong": " ".join(str(error).split()), "launches": 0, "bytes": 0, "seconds": 0.0})
             print(f"ddp: {kind}: {rows[-1]['wrong'] or 'right'}", file=sys.stderr, flush=True)

@@ -41,7 +41,7 @@ PLANTS = {
     "tuner": Plant("tuned", "tuned_matmul", ("another_kernel",), ("tuner",)),
     # The first convolutions may be given what they had.
     "cudnn_benchmark": Plant("convolution", "conv|cudnn|xmma|cutlass|gemm|nvjet|winograd|fft|[dw]grad|nhwc|nchw", ALGORITHM, ("algorithm",),
-                             until="scale"),
+                             until="scale", both=True),
     "tf32": Plant("product", "gemm|cutlass|cublas|xmma|nvjet", ("another_kernel",), ("tf32", "algorithm")),
     "unwritten": Plant("layer", "sum_of_buffer", ("other_output",), ("unwritten_memory",), both=True),
     "host_value": Plant("data", f"{COPY}|read_values", ("other_input",), ("host_memory", "batch"), both=True),

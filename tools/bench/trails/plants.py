@@ -66,8 +66,11 @@ class Plants:
         return transfer(pinned)
 
     def convolution(self):
-        if self.marked("convolution") and self.parts("cudnn_benchmark"):
+        """Returns whether this is the planted step of a pair whose second run has cuDNN measure. It does so for shapes only that are new to it."""
+        asked = self.marked("convolution") and self.is_asked("cudnn_benchmark")
+        if asked and self.side == "b":
             self.torch.backends.cudnn.benchmark = True
+        return asked
 
     @contextlib.contextmanager
     def product(self):
