@@ -24,6 +24,7 @@ struct TrailPart {
   std::vector<ParameterDifference> parameters;  // of a pair
   std::string cause;                            // by trail_causes.h; empty if the files do not tell
   std::vector<std::string> evidence;
+  size_t shown_at = 0;  // the row of A at which results differ for certain; the part may lie before it
   bool is_pair() const { return a.size() == 1 && b.size() == 1; }
 };
 

@@ -229,6 +229,7 @@ class FirstFinder {
                                                   : std::move(part),
                           decided_by,
                           {}};
+    found.part->shown_at = pair.a;
     if (decided_by != nullptr || other_code != nullptr) {
       found.part->evidence.push_back(fmt::format("the first pair with other results behind it is {}, {}",
                                                  where_of(a_, pair.a), what_of(a_, pair.a, 48)));
@@ -265,7 +266,8 @@ class FirstFinder {
       if (is_unordered(pair)) return &pair;
       if (pair.other_parameters && compared++ < kMost && !deciding_parameters(pair).empty()) return &pair;
       if (is_near && near == nullptr) near = &pair;
-      if (pair.result == PairResult::kDoubtful && far == nullptr) far = &pair;
+      const bool has_differed = pair.result == PairResult::kDoubtful && far == nullptr;
+      if (has_differed && !part_of(pair).cause.empty()) far = &pair;
     }
     return near != nullptr ? near : far;
   }
@@ -284,7 +286,11 @@ class FirstFinder {
   // Without other results: launches that only one run has, and behind which nothing is known to be equal.
   FirstDivergence only_one_has(std::vector<size_t> without_effect) const {
     const TrailGap* const gap = trailing_gap();
-    return {gap != nullptr ? std::optional(part_of(*gap)) : std::nullopt, gap, std::move(without_effect)};
+    FirstDivergence found{std::nullopt, gap, std::move(without_effect)};
+    if (gap == nullptr) return found;
+    found.part = part_of(*gap);
+    found.part->shown_at = gap->at;
+    return found;
   }
   const TrailGap* trailing_gap() const {
     size_t last_a = 0, last_b = 0;

@@ -27,7 +27,7 @@ struct Compared {
   Json json;
   std::string place;  // of runs that part, where
   Lines text;
-  int64_t collectives = 0;     // before they part
+  int64_t collectives = 0;     // before their results differ
   bool at_collective = false;  // they part at what a collective wrote
   size_t row = 0;              // at which they part, in A if it is there
   bool is_equal() const { return json["equal"].get<bool>(); }
@@ -54,7 +54,8 @@ Compared compare_files(const TrailRun& a, const std::string& file_b, Width width
   const TrailPart& part = *differences.first;
   const TrailRun& run = part.a.empty() ? b : a;
   compared.row = part.a.empty() ? part.b.front() : part.a.front();
-  for (size_t i = 0; i < compared.row; ++i) compared.collectives += is_collective(run, i);
+  // Of A, and of no row before that which may be the cause: that would put one rank before another on a guess.
+  for (size_t i = 0; i < part.shown_at && i < a.trail.rows.size(); ++i) compared.collectives += is_collective(a, i);
   compared.at_collective = is_collective(run, compared.row);
   compared.place = place_text(a, b, part, width.columns - std::min(width.columns, width.begun));
   return compared;
