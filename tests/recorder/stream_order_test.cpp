@@ -27,7 +27,7 @@ class StreamOrderTest : public testing::Test {
   // Work on the stream that writes there; whether it is unordered.
   bool writes(size_t number, const DeviceRange& range = kMemory) {
     const bool unordered = is_unordered(number, range);
-    order.writes({range});
+    order.writes({&range, 1});
     return unordered;
   }
   StreamOrder order;

@@ -48,21 +48,30 @@ class InContext {
   bool is_other_ = false;
 };
 
-// Runs work of the recorder that calls the driver. If memory is short, the work ends: a launch is not recorded, or
-// autotuner launches are not counted.
+// Runs work of the recorder that makes no call of the driver that a capture forbids: it asks what is current, or
+// launches what was launched before. If memory is short, the work ends: a launch is not recorded, or autotuner launches
+// are not counted.
 template <class Work>
-void by_itself(Work&& work) noexcept {
+void unnoticed(Work&& work) noexcept {
   const spool::CancellationHeld uncancelled;
   const int saved = errno;
   {
     const Inside guard;
-    const RelaxedCapture relaxed;
     try {
       work();
     } catch (...) {
     }
   }
   errno = saved;
+}
+
+// The same of work that may call anything of the driver.
+template <class Work>
+void by_itself(Work&& work) noexcept {
+  unnoticed([&] {
+    const RelaxedCapture relaxed;
+    work();
+  });
 }
 
 }  // namespace msda::record

@@ -50,12 +50,13 @@ std::string extents_of_unknown(const adapters::Launch& launch, const adapters::C
   return extents;
 }
 
+}  // namespace
+
 size_t bytes_of(const Layout& layout) {
   return layout.parameters.empty() ? 0 : layout.parameters.back().offset + layout.parameters.back().size;
 }
 
-// Copies the parameters to their offsets in `bytes`. False if they are missing.
-bool read_parameters(const Launched& launched, const Layout& layout, std::span<std::byte> bytes) {
+[[gnu::hot]] bool read_parameters(const Launched& launched, const Layout& layout, std::span<std::byte> bytes) {
   if (layout.parameters.empty()) return false;
   if (launched.parameters != nullptr) {
     for (size_t i = 0; i < layout.parameters.size(); ++i) {
@@ -78,8 +79,6 @@ bool read_parameters(const Launched& launched, const Layout& layout, std::span<s
   }
   return true;
 }
-
-}  // namespace
 
 std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel) {
   const cuda::Driver& driver = cuda::driver();

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ struct Layout {
 // Writes to `key` what identifies a launch, regardless of the contents of memory. False if its parameters are missing.
 // This is done before a launch, on a thread of the program: a key that is used again needs no allocation.
 bool identify(const Launched& launched, const Layout& layout, std::string& key);
+
+// How many bytes a function's parameters take.
+size_t bytes_of(const Layout& layout);
+
+// Copies a launch's parameters to their offsets in so many bytes. False, with nothing copied, if they are missing.
+bool read_parameters(const Launched& launched, const Layout& layout, std::span<std::byte> bytes);
 
 // The bytes of a launch's parameters, at their offsets. Nothing if they are missing.
 std::optional<std::vector<std::byte>> parameter_bytes(const Launched& launched, const Layout& layout);

@@ -25,7 +25,7 @@ struct LaunchWords {
 };
 
 // Finds the words of 8 bytes, at multiples of 8, that are addresses of devices' memory or of memory of the process.
-// Needs the launch's context to be current.
+// After memory.enter().
 LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory);
 
 }  // namespace msda::record

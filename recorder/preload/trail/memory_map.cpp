@@ -71,12 +71,17 @@ std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
   return std::nullopt;
 }
 
+void MemoryMap::enter() {
+  int device = 0;
+  here_.reset();
+  if (cuda::driver().current_device(&device) == cuda::kSuccess) here_ = device;
+}
+
 // Whether the current device may read it.
 void MemoryMap::find_device(Region& region) {
-  int here = 0;
-  if (region.is_of_host || cuda::driver().current_device(&here) != cuda::kSuccess) return;
+  if (region.is_of_host || !here_) return;
   if (!region.device) region.device = device_of(region.address);
-  region.is_elsewhere = region.device != here;
+  region.is_elsewhere = region.device != here_;
 }
 
 void MemoryMap::used(const Region& region) {

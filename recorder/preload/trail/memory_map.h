@@ -32,8 +32,10 @@ class MemoryMap {
   // What was allocated in it is gone. Null: it is not known which ends.
   void context_ends(cuda::Context context);
 
+  // Looks from the current device from now on. Needs the context to be current of the launch, or copy, that comes.
+  void enter();
   // The region that this is an address in; nothing if it is none. Of memory that the hooks did not see the driver is
-  // asked each time: it may have gone. Needs the launch's context to be current.
+  // asked each time: it may have gone. After enter().
   std::optional<Region> find(uint64_t word);
   // It is fresh no more.
   void used(const Region& region);
@@ -44,11 +46,12 @@ class MemoryMap {
 
  private:
   std::optional<Region> ask_driver(uint64_t word);
-  static void find_device(Region& region);
+  void find_device(Region& region);
   void find_hull();
 
   std::map<uint64_t, Region> regions_;
   DeviceRange hull_{};
+  std::optional<int> here_;                    // the current device
   std::unordered_set<uint64_t> no_addresses_;  // words of which the driver said so
 };
 

@@ -59,11 +59,16 @@ bool StreamOrder::is_unordered(std::span<const DeviceRange> reaches) const {
   return false;
 }
 
-void StreamOrder::writes(std::vector<DeviceRange> ranges) {
+void StreamOrder::writes(std::span<const DeviceRange> ranges) {
   constexpr size_t kMost = 256;
   Stream& mine = streams_[current_];
-  mine.last.push_back({mine.clock[current_], std::move(ranges)});
-  if (mine.last.size() > kMost) mine.last.pop_front();
+  Work work{mine.clock[current_], {}};
+  if (mine.last.size() >= kMost) {  // the oldest one's room is used again
+    work.writes = std::move(mine.last.front().writes);
+    mine.last.pop_front();
+  }
+  work.writes.assign(ranges.begin(), ranges.end());
+  mine.last.push_back(std::move(work));
 }
 
 void StreamOrder::recorded(cuda::Event event, size_t number) { events_[event] = clock_of(number); }

@@ -24,7 +24,7 @@ class StreamOrder {
   // Whether memory that it reaches is written by other streams' work that nothing orders before it.
   bool is_unordered(std::span<const DeviceRange> reaches) const;
   // What it writes, or, where that is not known, may write.
-  void writes(std::vector<DeviceRange> ranges);
+  void writes(std::span<const DeviceRange> ranges);
 
   void recorded(cuda::Event event, size_t number);
   void waits(size_t number, cuda::Event event);

@@ -55,6 +55,14 @@ void Trail::forget_in_child() {
   new (&callers_) decltype(callers_);
 }
 
+// A launch that finds the lock held for long has no row: its thread must go on, as somebody may wait for it.
+std::unique_lock<std::timed_mutex> Trail::lock() {
+  constexpr std::chrono::seconds kPatience{10};
+  std::unique_lock held(mutex_, std::try_to_lock);  // which looks at no clock
+  if (!held) static_cast<void>(held.try_lock_for(kPatience));
+  return held;
+}
+
 bool Trail::has_driver() {
   if (has_driver_) return *has_driver_;
   const cuda::Driver& driver = cuda::driver();
@@ -70,10 +78,8 @@ bool Trail::has_driver() {
   return *has_driver_;
 }
 
-Trail::Function& Trail::function_of(cuda::Function function) {
+Trail::Function& Trail::function_of(cuda::Context context, cuda::Function function) {
   if (std::exchange(unloads_, unloads()) != unloads()) functions_.clear();
-  cuda::Context context = nullptr;
-  cuda::driver().current_context(&context);
   auto& known = functions_[{context, function}];
   if (known != nullptr) return *known;
   known = std::make_unique<Function>();
@@ -98,10 +104,16 @@ std::vector<std::byte> Trail::read_parameters(const Launched& launched, const Fu
   return bytes;
 }
 
-uint16_t Trail::stream_number(cuda::Stream stream) {
+uint16_t Trail::stream_number(cuda::Context context, cuda::Stream stream) {
+  return streams_.try_emplace({context, stream}, static_cast<uint16_t>(streams_.size())).first->second;
+}
+
+uint16_t Trail::stream_number(cuda::Stream stream) { return stream_number(current_context(), stream); }
+
+cuda::Context Trail::current_context() {
   cuda::Context context = nullptr;
   cuda::driver().current_context(&context);
-  return streams_.try_emplace({context, stream}, static_cast<uint16_t>(streams_.size())).first->second;
+  return context;
 }
 
 bool Trail::is_captured(cuda::Stream stream) {
@@ -136,7 +148,7 @@ void Trail::begin(Begun launch, Ticket& ticket) {
   if (parts != nullptr && !variant.parts_entry) variant.parts_entry = rows_.parts(text_of(*parts));
   launch.row.parameters = variant.parameters;
   launch.row.caller = variant.caller;
-  launch.row.stream = stream_number(launch.stream);
+  launch.row.stream = stream_number(ticket.context, launch.stream);
   if (parts != nullptr && variant.is_sparse()) launch.row.flags |= Row::kIsSparse;
   if (parts != nullptr) launch.row.parts = *variant.parts_entry;
   ticket.stream = launch.stream;
@@ -185,7 +197,7 @@ bool Trail::is_unordered(const Begun& launch, const Ticket& ticket) {
   reaches.insert(reaches.end(), writes.begin(), writes.end());
   order_.begin(launch.stream, launch.row.stream);
   const bool is_unordered = order_.is_unordered(reaches);
-  order_.writes(ticket.is_known ? std::move(writes) : std::move(reaches));
+  order_.writes(ticket.is_known ? writes : reaches);
   return is_unordered;
 }
 
@@ -223,11 +235,18 @@ std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWor
 }
 
 void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
-  locked([&] {
+  by_itself([&] {
+    const auto held = lock();
+    ticket.recording = &recording();
+    if (!held || ticket.recording->is_over() || !has_driver()) return;
     if (is_captured(launched.stream)) return;
-    Function& function = function_of(launched.function);
+    ticket.context = current_context();
+    memory_.enter();
+    Function& function = function_of(ticket.context, launched.function);
     const Layout& layout = function.kernel.layout;
-    if (layout.kernel.empty() || !recording().wants(layout.kernel.c_str())) return;
+    if (layout.kernel.empty()) return;
+    if (!function.is_wanted) function.is_wanted = ticket.recording->wants(layout.kernel.c_str());
+    if (!function.is_wanted) return;
     const LaunchWords words = words_of(read_parameters(launched, function), memory_);
     Row row;
     row.kernel = function.entry;
@@ -239,7 +258,9 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
 
 void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
   if (!ticket.row) return;
-  locked([&] {
+  by_itself([&] {
+    const auto held = lock();
+    if (!held || ticket.recording->is_over()) return;
     const uint64_t row = *ticket.row;
     const auto end = [&](bool is_digested) {
       if (is_digested) return rows_.arrived(row);

@@ -34,6 +34,8 @@ class Trail {
 
   // What before_launch() passes to after_launch().
   struct Ticket {
+    Recording* recording = nullptr;  // this process': to tell it takes a system call
+    cuda::Context context = nullptr;
     cuda::Stream stream = nullptr;
     std::optional<uint64_t> row;
     std::vector<RowPart> writes;           // known, by the offset of the address
@@ -88,8 +90,11 @@ class Trail {
     uint32_t entry = 0;
     std::vector<std::byte> read;  // 0 for each byte of its parameters that it does not read; empty: it reads all
     bool draws_random_numbers = false;
+    bool is_wanted = false;                         // --kernel selects it
     std::map<uint32_t, FunctionLaunches> launches;  // by configuration
   };
+  // What may be waited for: not so long that the program would not go on.
+  std::unique_lock<std::timed_mutex> lock();
   template <class Change>
   void locked(Change&& change) noexcept;
   // A launch of a kernel, or of a graph.
@@ -99,10 +104,12 @@ class Trail {
     const LaunchWords& words;
     cuda::Stream stream;
   };
-  Function& function_of(cuda::Function function);
+  Function& function_of(cuda::Context context, cuda::Function function);
   static std::vector<std::byte> read_parameters(const Launched& launched, const Function& function);
-  uint16_t stream_number(cuda::Stream stream);
+  uint16_t stream_number(cuda::Context context, cuda::Stream stream);
+  uint16_t stream_number(cuda::Stream stream);  // of the current context
   bool is_captured(cuda::Stream stream);
+  static cuda::Context current_context();
   void begin(Begun launch, Ticket& ticket);
   bool begin_learning(const LaunchWords& words, uint64_t most, Ticket& ticket);
   struct Piece {
@@ -163,13 +170,11 @@ Trail::Work Trail::work_of(const Copy& copy) {
   return work;
 }
 
-// A launch that finds the lock held for long has no row: its thread must go on, as somebody may wait for it.
 template <class Change>
 void Trail::locked(Change&& change) noexcept {
   by_itself([&] {
-    constexpr std::chrono::seconds kPatience{10};
-    const std::unique_lock lock(mutex_, kPatience);
-    if (lock && !recording().is_over() && has_driver()) change();
+    const auto held = lock();
+    if (held && !recording().is_over() && has_driver()) change();
   });
 }
 

@@ -60,6 +60,7 @@ bool Trail::digest_on_host(const Work& work) {
   if (work.from_host == nullptr || work.written.ranges().size() != 1) return false;
   const DeviceRange& range = work.written.ranges().front();
   if (range.bytes > kMost) return false;
+  memory_.enter();
   // The driver takes an address of the device for one of the host, but the host must not read there.
   const auto region = memory_.find(reinterpret_cast<uint64_t>(work.from_host));
   if (region && !region->is_of_host) return false;
@@ -96,6 +97,7 @@ void Trail::find_sides(Work& work) {
 
 void Trail::begin_work(Work& work) {
   if (is_captured(work.stream)) return;
+  memory_.enter();
   find_sides(work);
   std::vector<DeviceRange> ranges = work.written.ranges();
   if (work.kind == Row::kCopyOut) ranges = {work.read};
@@ -148,6 +150,9 @@ void Trail::after_work(Work& work, cuda::Result result) noexcept {
 void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& ticket) noexcept {
   locked([&] {
     if (is_captured(stream)) return;
+    ticket.recording = &recording();
+    ticket.context = current_context();
+    memory_.enter();
     const auto graph = graphs_.find(exec);
     if (graph == nullptr) return rows_.missed();
     std::vector<std::byte> bytes;
@@ -158,7 +163,7 @@ void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& tick
       if (const auto* kernel = std::get_if<KernelStep>(&step.what)) {
         bytes.insert(bytes.end(), kernel->bytes.begin(), kernel->bytes.end());
         bytes.resize((bytes.size() + 7) / 8 * 8);
-        what = (what ^ function_of(kernel->function).entry) * 0x9E3779B97F4A7C15 + kernel->grid[0];
+        what = (what ^ function_of(ticket.context, kernel->function).entry) * 0x9E3779B97F4A7C15 + kernel->grid[0];
         ++kernels;
       } else if (const auto* copy = std::get_if<CopyStep>(&step.what)) {
         append(bytes, range_of(copy->to, *copy).address);
