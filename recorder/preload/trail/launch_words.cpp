@@ -17,11 +17,15 @@ class Mappings {
     constexpr uint64_t kLeast = uint64_t{0x5000} << 32, kEnd = uint64_t{1} << 47;  // PIE programs, and above
     if (word < kLeast || word >= kEnd) return false;
     if (is_in(word)) return true;
-    if (++misses_ < next_) return false;
+    ++misses_;
+    if (misses_ < next_) return false;
     next_ = 2 * misses_;
     read();
     return is_in(word);
   }
+  // So often it was looked for what is in no mapping that was read by then; and so often they were read.
+  uint64_t misses() const { return misses_; }
+  uint64_t readings() const { return readings_; }
 
  private:
   bool is_in(uint64_t word) const {
@@ -33,6 +37,7 @@ class Mappings {
     std::FILE* file = std::fopen("/proc/self/maps", "re");
     if (file == nullptr) return;
     ends_.clear();
+    ++readings_;
     char line[512];
     while (std::fgets(line, sizeof line, file) != nullptr) {
       unsigned long long begin = 0, end = 0;
@@ -42,14 +47,21 @@ class Mappings {
   }
 
   std::map<uint64_t, uint64_t> ends_;  // by where they begin
-  uint64_t misses_ = 0, next_ = 1;
+  uint64_t misses_ = 0, next_ = 1, readings_ = 0;
 };
+
+Mappings& mappings() {
+  static constinit Mappings* mappings = nullptr;  // never destroyed: launches come until the very end
+  if (mappings == nullptr) mappings = new Mappings;
+  return *mappings;
+}
 
 }  // namespace
 
 LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory) {
-  static constinit Mappings* mappings = nullptr;  // never destroyed: launches come until the very end
-  if (mappings == nullptr) mappings = new Mappings;
+  Mappings& of_process = mappings();
+  const auto passing = [&] { return memory.passing() + of_process.misses(); };
+  const uint64_t passing_before = passing();
   LaunchWords words;
   words.bytes = std::move(parameters);
   constexpr size_t kWord = sizeof(uint64_t);
@@ -59,12 +71,15 @@ LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory) {
     constexpr uint64_t kLeast = uint64_t{1} << 32;  // below that no driver has memory that several devices see
     if (word < kLeast) continue;
     const auto region = memory.find(word);
-    if (!region && !mappings->has(word)) continue;
+    if (!region && !of_process.has(word)) continue;
     if (region) words.pointers.push_back({static_cast<uint32_t>(at), word, *region});
     words.place = (words.place ^ word) * 0x9E3779B97F4A7C15;
     std::memcpy(words.bytes.data() + at, &spool::TrailRow::kAddress, kWord);
   }
+  words.is_passing = passing() != passing_before;
   return words;
 }
+
+uint64_t version_of_words(const MemoryMap& memory) { return memory.version() + mappings().readings(); }
 
 }  // namespace msda::record

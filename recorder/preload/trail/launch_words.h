@@ -22,10 +22,15 @@ struct LaunchWords {
   std::vector<std::byte> bytes;  // with TrailRow::kAddress in place of words that are addresses
   std::vector<PointerWord> pointers;
   uint64_t place = 0;  // a hash of the addresses
+  // Words may be other ones next time, though version_of_words() is the same.
+  bool is_passing = false;
 };
 
 // Finds the words of 8 bytes, at multiples of 8, that are addresses of devices' memory or of memory of the process.
 // After memory.enter().
 LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory);
+
+// Another number whenever equal parameters may have other words.
+uint64_t version_of_words(const MemoryMap& memory);
 
 }  // namespace msda::record

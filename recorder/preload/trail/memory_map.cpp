@@ -17,18 +17,17 @@ void MemoryMap::allocated(const DeviceRange& range, bool is_of_host, bool is_fre
     if (cuda::driver().current_device(&device) == cuda::kSuccess) region.device = device;
   }
   regions_[range.address] = region;
-  find_hull();
+  regions_changed();
   no_addresses_.clear();
 }
 
 void MemoryMap::freed(uint64_t address) {
-  regions_.erase(address);
-  find_hull();
+  if (regions_.erase(address) > 0) regions_changed();
 }
 
 void MemoryMap::unmapped(const DeviceRange& range) {
   regions_.erase(regions_.lower_bound(range.address), regions_.lower_bound(range.address + range.bytes));
-  find_hull();
+  regions_changed();
 }
 
 // Mapped memory is of no context, but a device that is reset loses it, too.
@@ -37,7 +36,7 @@ void MemoryMap::context_ends(cuda::Context context) {
     const Region& region = one.second;
     return context == nullptr || region.context == nullptr || region.context == context;
   });
-  find_hull();
+  regions_changed();
   no_addresses_.clear();
 }
 
@@ -64,9 +63,13 @@ std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
   if (allocation.range.bytes > 0 && !cuda::is_own(allocation.range.address)) {
     Region region{allocation.range.address, allocation.range.bytes, allocation.is_of_host};
     find_device(region);
+    ++passing_;
     return region;
   }
-  if (no_addresses_.size() >= kMostRemembered) no_addresses_.clear();
+  if (no_addresses_.size() >= kMostRemembered) {
+    no_addresses_.clear();
+    ++version_;
+  }
   no_addresses_.insert(word);
   return std::nullopt;
 }
@@ -79,8 +82,10 @@ void MemoryMap::enter() {
 
 // Whether the current device may read it.
 void MemoryMap::find_device(Region& region) {
-  if (region.is_of_host || !here_) return;
-  if (!region.device) region.device = device_of(region.address);
+  if (region.is_of_host) return;
+  if (!region.device && here_) region.device = device_of(region.address);
+  if (!region.device || !here_) ++passing_;
+  if (!here_) return;
   region.is_elsewhere = region.device != here_;
 }
 
@@ -99,7 +104,8 @@ uint64_t MemoryMap::end_of(const Region& region, uint64_t until) {
   return end;
 }
 
-void MemoryMap::find_hull() {
+void MemoryMap::regions_changed() {
+  ++version_;
   hull_ = {};
   if (regions_.empty()) return;
   const auto& last = std::prev(regions_.end())->second;

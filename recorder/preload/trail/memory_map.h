@@ -41,18 +41,23 @@ class MemoryMap {
   void used(const Region& region);
   // Up to where memory of one device is allocated without a gap from the region on, or further than `until`.
   uint64_t end_of(const Region& region, uint64_t until);
+  // Another number whenever find() and end_of() may answer otherwise than before, but for what they answered so far
+  // that holds only for now: passing() counts that. What is fresh is none of it.
+  uint64_t version() const { return version_; }
+  uint64_t passing() const { return passing_; }
   // From the first known region to the end of the last one.
   const DeviceRange& hull() const { return hull_; }
 
  private:
   std::optional<Region> ask_driver(uint64_t word);
   void find_device(Region& region);
-  void find_hull();
+  void regions_changed();
 
   std::map<uint64_t, Region> regions_;
   DeviceRange hull_{};
   std::optional<int> here_;                    // the current device
   std::unordered_set<uint64_t> no_addresses_;  // words of which the driver said so
+  uint64_t version_ = 0, passing_ = 0;
 };
 
 }  // namespace msda::record

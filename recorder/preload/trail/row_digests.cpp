@@ -6,7 +6,7 @@
 
 namespace msda::record {
 
-void RowDigests::start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream) {
+bool RowDigests::start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream) {
   ranges_.clear();
   UnderWay started{row, {}, {}};
   for (const auto& [number, range] : parts) {
@@ -14,20 +14,26 @@ void RowDigests::start_some(uint64_t row, std::span<const RowPart> parts, cuda::
     ranges_.push_back(range);
     started.parts.push_back({number, range.bytes});
   }
-  if (ranges_.empty()) return;
+  if (ranges_.empty()) return true;
   rows_.awaits(row);
   std::string failure;
   started.digests = Digester::instance().start(ranges_, stream, failure);
-  if (!started.digests) return rows_.failed(row);
+  if (!started.digests) {
+    rows_.failed(row);
+    return false;
+  }
   under_way_.push_back(std::move(started));
+  return true;
 }
 
-void RowDigests::start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream) {
+bool RowDigests::start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream) {
+  bool has_started = true;
   while (!parts.empty()) {
     const size_t count = std::min(parts.size(), Digester::kMostRanges);
-    start_some(row, parts.first(count), stream);
+    has_started &= start_some(row, parts.first(count), stream);
     parts = parts.subspan(count);
   }
+  return has_started;
 }
 
 void RowDigests::collect() {

@@ -20,8 +20,8 @@ class RowDigests {
  public:
   explicit RowDigests(TrailRows& rows) : rows_(rows) {}
 
-  // Needs the stream's context to be current.
-  void start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
+  // Needs the stream's context to be current. False if the row will have no digest.
+  bool start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
   // Hands over to the rows what the device has digested.
   void collect();
   bool are_under_way() const { return !under_way_.empty(); }
@@ -29,7 +29,7 @@ class RowDigests {
   void give_up();
 
  private:
-  void start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
+  bool start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
 
   struct Part {
     uint32_t number;

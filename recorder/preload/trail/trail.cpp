@@ -47,6 +47,7 @@ void Trail::forget_in_child() {
   new (&space_) LearningSpace(config().survey_share);
   new (&learning_) decltype(learning_);
   new (&functions_) decltype(functions_);
+  new (&memo_) LaunchMemo;
   new (&launches_of_graphs_) decltype(launches_of_graphs_);
   new (&graphs_) KnownGraphs;
   new (&order_) StreamOrder;
@@ -79,9 +80,10 @@ bool Trail::has_driver() {
 }
 
 Trail::Function& Trail::function_of(cuda::Context context, cuda::Function function) {
-  if (std::exchange(unloads_, unloads()) != unloads()) functions_.clear();
+  if (std::exchange(unloads_, unloads()) != unloads()) forget_functions();
   auto& known = functions_[{context, function}];
   if (known != nullptr) return *known;
+  const RelaxedCapture relaxed;
   known = std::make_unique<Function>();
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
@@ -96,12 +98,15 @@ Trail::Function& Trail::function_of(cuda::Context context, cuda::Function functi
   return *known;
 }
 
-// The bytes of its parameters that the kernel reads; the others are 0.
-std::vector<std::byte> Trail::read_parameters(const Launched& launched, const Function& function) {
-  auto bytes = parameter_bytes(launched, function.kernel.layout).value_or(std::vector<std::byte>());
-  const size_t count = std::min(bytes.size(), function.read.size());
-  for (size_t i = 0; i < count; ++i) bytes[i] &= function.read[i];
-  return bytes;
+void Trail::forget_functions() {
+  memo_.clear();  // first: it refers to them
+  functions_.clear();
+}
+
+bool Trail::is_wanted(Function& function, Recording& ours) {
+  const std::string& kernel = function.kernel.layout.kernel;
+  if (!function.is_wanted) function.is_wanted = !kernel.empty() && ours.wants(kernel.c_str());
+  return function.is_wanted;
 }
 
 uint16_t Trail::stream_number(cuda::Context context, cuda::Stream stream) {
@@ -132,36 +137,58 @@ uint32_t Trail::caller_within_budget() {
   return caller;
 }
 
-// The row of a launch that is about to be given to the device.
-void Trail::begin(Begun launch, Ticket& ticket) {
+// Rows for memory that the launch is the first to reach, or that the host may have written.
+void Trail::note_memory(FoundLaunch& launch, cuda::Stream stream) {
+  const RelaxedCapture relaxed;
+  bool has_host_memory = false;
   for (const PointerWord& pointer : launch.words.pointers) {
-    note_first_use(pointer.region, launch.stream);
-    if (pointer.region.is_of_host) note_host_memory(pointer, launch.stream);
+    note_first_use(pointer.region, stream);
+    if (pointer.region.is_of_host) note_host_memory(pointer, stream);
+    has_host_memory |= pointer.region.is_of_host;
   }
-  const uint64_t next = rows_.next();
-  LaunchVariant& variant = launch.known.variant_of(launch.words, next);
-  if (launch.known.is_new()) {
+  for (PointerWord& pointer : launch.words.pointers) pointer.region.is_fresh = false;
+  launch.has_notes = has_host_memory;
+}
+
+void Trail::find_variant(FoundLaunch& launch, uint64_t row) {
+  LaunchVariant& variant = launch.launches->variant_of(launch.words, row);
+  if (launch.launches->is_new()) {
     variant.parameters = rows_.parameters(launch.words.bytes);
     variant.caller = caller_within_budget();
   }
+  launch.variant = &variant;
+  launch.changes = FunctionLaunches::changes_of(variant, launch.words);
+}
+
+// The row of a launch that is about to be given to the device.
+void Trail::begin(FoundLaunch& launch, Ticket& ticket) {
+  if (launch.has_notes) note_memory(launch, ticket.stream);
+  const uint64_t next = rows_.next();
+  if (launch.variant == nullptr) find_variant(launch, next);
+  LaunchVariant& variant = *launch.variant;
   const WrittenParts* const parts = variant.parts_for(next);
   if (parts != nullptr && !variant.parts_entry) variant.parts_entry = rows_.parts(text_of(*parts));
-  launch.row.parameters = variant.parameters;
-  launch.row.caller = variant.caller;
-  launch.row.stream = stream_number(ticket.context, launch.stream);
-  if (parts != nullptr && variant.is_sparse()) launch.row.flags |= Row::kIsSparse;
-  if (parts != nullptr) launch.row.parts = *variant.parts_entry;
-  ticket.stream = launch.stream;
+  Row row = launch.row;
+  row.parameters = variant.parameters;
+  row.caller = variant.caller;
+  row.stream = stream_number(ticket.context, ticket.stream);
+  if (parts != nullptr && variant.is_sparse()) row.flags |= Row::kIsSparse;
+  if (parts != nullptr) row.parts = *variant.parts_entry;
   ticket.is_known = parts != nullptr;
-  if (ticket.is_known) ticket.writes = ranges_of(*parts, launch.words);
-  if (is_unordered(launch, ticket)) launch.row.flags |= Row::kIsUnordered;
-  ticket.row = rows_.append(launch.row, launch.words.place);
-  rows_.awaits(next);  // that it is given to the device
-  for (const auto& [offset, word] : FunctionLaunches::changes_of(variant, launch.words)) {
-    rows_.changed_word(offset, word);
+  if (ticket.is_known) {
+    if (launch.writes == nullptr || launch.writes->parts != row.parts) find_writes(launch, *parts, row.parts);
+    ticket.writes = launch.writes;
   }
-  if (parts != nullptr || !begin_learning(launch.words, variant.bytes_to_compare(), ticket)) return;
-  if (ticket.learns != nullptr) variant.learn(ticket.learns);
+  if (is_unordered(launch, ticket, row.stream)) row.flags |= Row::kIsUnordered;
+  ticket.row = rows_.append(row, launch.words.place);
+  rows_.awaits(next);  // that it is given to the device
+  for (const auto& [offset, word] : launch.changes) rows_.changed_word(offset, word);
+  if (parts != nullptr) return;
+  const RelaxedCapture relaxed;
+  memory_.enter();
+  if (begin_learning(launch.words, variant.bytes_to_compare(), ticket) && ticket.learns != nullptr) {
+    variant.learn(ticket.learns);
+  }
 }
 
 // Memory from each address to the next one, or to the end of the allocation. What a launch writes before its addresses
@@ -189,15 +216,11 @@ std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t mo
 
 // Whether it reaches memory that other streams' work writes, with nothing that orders the two. Of a launch that is not
 // known each address may be one at which it writes.
-bool Trail::is_unordered(const Begun& launch, const Ticket& ticket) {
-  constexpr uint64_t kLittle = 16;
-  std::vector<DeviceRange> reaches, writes;
-  for (const PointerWord& pointer : launch.words.pointers) reaches.push_back({pointer.address, kLittle});
-  for (const auto& [pointer, range] : ticket.writes) writes.push_back(range);
-  reaches.insert(reaches.end(), writes.begin(), writes.end());
-  order_.begin(launch.stream, launch.row.stream);
-  const bool is_unordered = order_.is_unordered(reaches);
-  order_.writes(ticket.is_known ? writes : reaches);
+bool Trail::is_unordered(const FoundLaunch& launch, const Ticket& ticket, uint16_t stream) {
+  order_.begin(ticket.stream, stream);
+  bool is_unordered = order_.is_unordered(launch.reaches);
+  if (ticket.writes != nullptr) is_unordered |= order_.is_unordered(ticket.writes->plain);
+  order_.writes(ticket.writes != nullptr ? ticket.writes->plain : launch.reaches);
   return is_unordered;
 }
 
@@ -221,6 +244,19 @@ bool Trail::begin_learning(const LaunchWords& words, uint64_t most, Ticket& tick
   return true;
 }
 
+// In place of those of fewer parts: a launch of another thread may be about to digest these.
+void Trail::find_writes(FoundLaunch& launch, const WrittenParts& parts, uint32_t entry) {
+  const RelaxedCapture relaxed;
+  memory_.enter();
+  const uint64_t passing = memory_.passing();
+  auto writes = std::make_shared<KnownWrites>();
+  writes->parts = entry;
+  writes->ranges = ranges_of(parts, launch.words);
+  for (const auto& [pointer, range] : writes->ranges) writes->plain.push_back(range);
+  launch.writes = std::move(writes);
+  launch.is_passing |= memory_.passing() != passing;
+}
+
 // Where the parts are allocated; another launch of the kind may have less memory.
 std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWords& words) {
   std::vector<RowPart> ranges;
@@ -234,33 +270,48 @@ std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWor
   return ranges;
 }
 
+// What a launch is that was not seen before, or that may be another one now.
+std::shared_ptr<FoundLaunch> Trail::look_up(const Launched& launched, Function& function) {
+  const RelaxedCapture relaxed;
+  memory_.enter();
+  const auto parameters = memo_.parameters();
+  auto launch = std::make_shared<FoundLaunch>(words_of({parameters.begin(), parameters.end()}, memory_));
+  launch->row.kernel = function.entry;
+  launch->row.configuration = rows_.configuration(launched);
+  launch->launches =
+      &function.launches.try_emplace(launch->row.configuration, function.draws_random_numbers).first->second;
+  return launch;
+}
+
 void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
-  by_itself([&] {
+  unnoticed([&] {
     const auto held = lock();
     ticket.recording = &recording();
-    if (!held || ticket.recording->is_over() || !has_driver()) return;
-    if (is_captured(launched.stream)) return;
+    if (!held || ticket.recording->is_over() || !has_driver() || is_captured(launched.stream)) return;
     ticket.context = current_context();
-    memory_.enter();
+    ticket.stream = launched.stream;
     Function& function = function_of(ticket.context, launched.function);
-    const Layout& layout = function.kernel.layout;
-    if (layout.kernel.empty()) return;
-    if (!function.is_wanted) function.is_wanted = ticket.recording->wants(layout.kernel.c_str());
-    if (!function.is_wanted) return;
-    const LaunchWords words = words_of(read_parameters(launched, function), memory_);
-    Row row;
-    row.kernel = function.entry;
-    row.configuration = rows_.configuration(launched);
-    auto& known = function.launches.try_emplace(row.configuration, function.draws_random_numbers).first->second;
-    begin({row, known, words, launched.stream}, ticket);
+    if (!is_wanted(function, *ticket.recording)) return;
+    memo_.enter(launched, function.kernel.layout, function.read, &function);
+    const uint64_t version = version_of_words(memory_);  // before: a look may be what makes it another one
+    const auto known = memo_.find(version);
+    const auto launch = known != nullptr ? known : look_up(launched, function);
+    begin(*launch, ticket);
+    if (launch->is_passing) {
+      memo_.forget();
+    } else if (known == nullptr) {
+      memo_.keep(launch, version);
+    }
   });
 }
 
 void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
   if (!ticket.row) return;
-  by_itself([&] {
+  unnoticed([&] {
     const auto held = lock();
     if (!held || ticket.recording->is_over()) return;
+    std::optional<RelaxedCapture> relaxed;
+    if (ticket.writes == nullptr || !ticket.writes->was_digested) relaxed.emplace();
     const uint64_t row = *ticket.row;
     const auto end = [&](bool is_digested) {
       if (is_digested) return rows_.arrived(row);
@@ -270,7 +321,9 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
     if (result != cuda::kSuccess) {
       end(false);
     } else if (ticket.is_known) {
-      digests_.start(row, ticket.writes, ticket.stream);
+      if (ticket.writes != nullptr) {
+        ticket.writes->was_digested = digests_.start(row, ticket.writes->ranges, ticket.stream);
+      }
       end(true);
     } else {
       if (ticket.learns != nullptr) {
@@ -321,6 +374,7 @@ void Trail::collect() {
   const auto now = std::chrono::steady_clock::now();
   if (!rows_.has_many() && now - delivered_ < kOften) return;
   delivered_ = now;
+  const RelaxedCapture relaxed;
   rows_.deliver();
 }
 

@@ -17,6 +17,7 @@
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/survey/known_graphs.h"
 #include "recorder/preload/survey/surveyed_kernel.h"
+#include "recorder/preload/trail/launch_memo.h"
 #include "recorder/preload/trail/learning_space.h"
 #include "recorder/preload/trail/memory_map.h"
 #include "recorder/preload/trail/row_digests.h"
@@ -38,7 +39,7 @@ class Trail {
     cuda::Context context = nullptr;
     cuda::Stream stream = nullptr;
     std::optional<uint64_t> row;
-    std::vector<RowPart> writes;           // known, by the offset of the address
+    std::shared_ptr<KnownWrites> writes;   // what is digested; null: nothing
     std::shared_ptr<LearntLaunch> learns;  // or to be found, in these pieces
     std::vector<SavedPiece> pieces;
     bool is_known = false;
@@ -97,20 +98,17 @@ class Trail {
   std::unique_lock<std::timed_mutex> lock();
   template <class Change>
   void locked(Change&& change) noexcept;
-  // A launch of a kernel, or of a graph.
-  struct Begun {
-    spool::TrailRow row;
-    FunctionLaunches& known;
-    const LaunchWords& words;
-    cuda::Stream stream;
-  };
   Function& function_of(cuda::Context context, cuda::Function function);
-  static std::vector<std::byte> read_parameters(const Launched& launched, const Function& function);
+  void forget_functions();
+  bool is_wanted(Function& function, Recording& ours);
+  std::shared_ptr<FoundLaunch> look_up(const Launched& launched, Function& function);
   uint16_t stream_number(cuda::Context context, cuda::Stream stream);
   uint16_t stream_number(cuda::Stream stream);  // of the current context
   bool is_captured(cuda::Stream stream);
   static cuda::Context current_context();
-  void begin(Begun launch, Ticket& ticket);
+  void begin(FoundLaunch& launch, Ticket& ticket);
+  void note_memory(FoundLaunch& launch, cuda::Stream stream);
+  void find_variant(FoundLaunch& launch, uint64_t row);
   bool begin_learning(const LaunchWords& words, uint64_t most, Ticket& ticket);
   struct Piece {
     uint32_t pointer;
@@ -119,8 +117,9 @@ class Trail {
   };
   std::vector<Piece> pieces_of(const LaunchWords& words, uint64_t most);
   uint32_t caller_within_budget();
+  void find_writes(FoundLaunch& launch, const WrittenParts& parts, uint32_t entry);
   std::vector<RowPart> ranges_of(const WrittenParts& parts, const LaunchWords& words);
-  bool is_unordered(const Begun& launch, const Ticket& ticket);
+  bool is_unordered(const FoundLaunch& launch, const Ticket& ticket, uint16_t stream);
   void note_first_use(const MemoryMap::Region& region, cuda::Stream stream);
   void note_host_memory(const PointerWord& pointer, cuda::Stream stream);
   void find_sides(Work& work);
@@ -145,6 +144,7 @@ class Trail {
   std::vector<std::shared_ptr<LearntLaunch>> learning_;  // whose rows wait for what they changed
   uint64_t unloads_ = 0;
   std::map<std::pair<cuda::Context, cuda::Function>, std::unique_ptr<Function>> functions_;  // until code is unloaded
+  LaunchMemo memo_;                                                                          // of theirs
   std::map<uint64_t, FunctionLaunches> launches_of_graphs_;                                  // by what is in them
   KnownGraphs graphs_;
   std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;

@@ -152,6 +152,7 @@ void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& tick
     if (is_captured(stream)) return;
     ticket.recording = &recording();
     ticket.context = current_context();
+    ticket.stream = stream;
     memory_.enter();
     const auto graph = graphs_.find(exec);
     if (graph == nullptr) return rows_.missed();
@@ -176,8 +177,10 @@ void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& tick
     Row row;
     row.kind = Row::kGraph;
     row.kernel = rows_.kernel(all);
-    const LaunchWords words = words_of(std::move(bytes), memory_);
-    begin({row, launches_of_graphs_[what], words, stream}, ticket);
+    FoundLaunch launch(words_of(std::move(bytes), memory_));
+    launch.row = row;
+    launch.launches = &launches_of_graphs_[what];
+    begin(launch, ticket);
   });
 }
 
@@ -239,7 +242,7 @@ void Trail::context_ends(cuda::Context context) noexcept {
     rows_.collect();
     memory_.context_ends(context);
     space_.context_ends(context);
-    functions_.clear();
+    forget_functions();
     order_ = StreamOrder();
     streams_.clear();
     graphs_.context_ends();

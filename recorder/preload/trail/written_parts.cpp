@@ -196,7 +196,11 @@ void FunctionLaunches::join_alike(uint64_t row) {
     one.settle(row);
     if (one.learnt_ == 0 && !one.is_odd_) break;  // and those after it came later
     if (one.parts_.empty()) continue;
-    const auto take = [&](LaunchVariant& kind) { return &kind != &one && kind.learnt_ > 0 && join(kind, one); };
+    const auto take = [&](LaunchVariant& kind) {
+      const bool takes = &kind != &one && kind.learnt_ > 0 && join(kind, one);
+      version_ += takes;
+      return takes;
+    };
     if (std::ranges::any_of(kinds_, [&](LaunchVariant* kind) { return take(*kind); })) continue;
     for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_ && kinds_.size() < kMostKinds; ++i) {
       if (!take(*variants_[i])) continue;
@@ -222,6 +226,7 @@ LaunchVariant& FunctionLaunches::variant_of(const LaunchWords& words, uint64_t r
     kinds_.clear();
     variants_.clear();
     compared_ = 0;
+    ++version_;
   }
   LaunchVariant* known = find(words.bytes);
   if (known == nullptr && compared_ < variants_.size()) {
@@ -233,6 +238,7 @@ LaunchVariant& FunctionLaunches::variant_of(const LaunchWords& words, uint64_t r
   variants_.push_back(std::make_unique<LaunchVariant>());
   variants_.back()->bytes = words.bytes;
   by_hash_[hash_of(words.bytes)] = variants_.back().get();
+  if (variants_.size() >= kMostVariants) ++version_;  // the next call finds none
   return *variants_.back();
 }
 

@@ -91,6 +91,8 @@ class FunctionLaunches {
   LaunchVariant& variant_of(const LaunchWords& words, uint64_t row);
   // Whether the last call found a new one.
   bool is_new() const { return is_new_; }
+  // Another number whenever variant_of() may find another one than before for equal words.
+  uint64_t version() const { return version_; }
   // The words in which the launch differs from its variant's first: offsets and values.
   static std::vector<std::pair<uint32_t, uint64_t>> changes_of(const LaunchVariant& variant, const LaunchWords& words);
 
@@ -103,7 +105,8 @@ class FunctionLaunches {
   std::vector<std::unique_ptr<LaunchVariant>> variants_;
   std::unordered_map<uint64_t, LaunchVariant*> by_hash_;  // of all words
   std::vector<LaunchVariant*> kinds_;                     // those with indifferent words
-  size_t compared_ = 0;                                   // variants, with those before them
+  uint64_t version_ = 0;
+  size_t compared_ = 0;  // variants, with those before them
   bool is_new_ = false;
 };
 

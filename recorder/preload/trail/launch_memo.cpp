@@ -1,0 +1,90 @@
+#include "recorder/preload/trail/launch_memo.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "recorder/preload/launch/launch_facts.h"
+
+namespace msda::record {
+namespace {
+
+constexpr size_t kLanes = 4;
+constexpr size_t kLine = kLanes * sizeof(uint64_t);  // keys are multiples of it
+
+// In lanes that do not wait for each other.
+uint64_t hash_of(std::span<const std::byte> key) {
+  std::array<uint64_t, kLanes> lanes{1, 2, 3, 4}, words;
+  for (size_t at = 0; at < key.size(); at += kLine) {
+    std::memcpy(words.data(), key.data() + at, kLine);
+    for (size_t i = 0; i < kLanes; ++i) {
+      lanes[i] = (lanes[i] ^ words[i]) * 0x9E3779B97F4A7C15;
+      lanes[i] ^= lanes[i] >> 29;
+    }
+  }
+  uint64_t hash = key.size();
+  for (const uint64_t lane : lanes) hash = (hash ^ lane ^ hash >> 31) * 0xE7037ED1A0B428DB;
+  return hash ^ hash >> 32;
+}
+
+}  // namespace
+
+FoundLaunch::FoundLaunch(LaunchWords found) : words(std::move(found)), is_passing(words.is_passing) {
+  constexpr uint64_t kLittle = 16;
+  for (const PointerWord& pointer : words.pointers) reaches.push_back({pointer.address, kLittle});
+}
+
+void LaunchMemo::enter(const Launched& launched, const Layout& layout, std::span<const std::byte> is_read,
+                       const void* kernel) {
+  bytes_ = bytes_of(layout);
+  key_.assign((kHeader + bytes_ + kLine - 1) / kLine * kLine, std::byte{});  // there are gaps between parameters
+  struct Header {
+    const void* kernel;
+    uint64_t parameter_bytes, shared_bytes;
+    std::array<uint32_t, 3> grid, block;
+  };
+  static_assert(sizeof(Header) <= kHeader && std::has_unique_object_representations_v<Header>);
+  std::byte* const parameters = key_.data() + kHeader;
+  if (!read_parameters(launched, layout, {parameters, bytes_})) bytes_ = 0;
+  const Header header{kernel, bytes_, launched.shared_bytes, launched.grid, launched.block};
+  std::memcpy(key_.data(), &header, sizeof header);
+  const size_t count = std::min(bytes_, is_read.size());
+  for (size_t i = 0; i < count; ++i) parameters[i] &= is_read[i];
+  hash_ = hash_of(key_);
+}
+
+std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) const {
+  const auto found = entries_.find(hash_);
+  if (found == entries_.end()) return nullptr;
+  const Entry& entry = found->second;
+  const bool holds =
+      entry.words_version == words_version && entry.launches_version == entry.launch->launches->version();
+  const bool is_same = entry.key.size() == key_.size() && std::memcmp(entry.key.data(), key_.data(), key_.size()) == 0;
+  return holds && is_same ? entry.launch : nullptr;
+}
+
+// A program that repeats nothing must not fill the memory: all is forgotten at times.
+void LaunchMemo::keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version) {
+  constexpr size_t kMost = 1 << 14, kMostBytes = 8 << 20;
+  if (entries_.size() >= kMost || size_ + key_.size() > kMostBytes) clear();
+  Entry& entry = entries_[hash_];
+  size_ += key_.size() - entry.key.size();
+  const uint64_t launches_version = launch->launches->version();
+  entry = {key_, std::move(launch), words_version, launches_version};
+}
+
+void LaunchMemo::forget() {
+  const auto found = entries_.find(hash_);
+  if (found == entries_.end()) return;
+  size_ -= found->second.key.size();
+  entries_.erase(found);
+}
+
+void LaunchMemo::clear() {
+  entries_.clear();
+  size_ = 0;
+}
+
+}  // namespace msda::record
