@@ -203,6 +203,18 @@ def test_memory_that_is_unmapped_is_not_read_any_more(tmp_path, asynchronous):
     assert {row.parts for row in launches[-90:]} == {"0+0:16"} and all(row.digest is not None for row in launches[-90:])
 
 
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_equal_launches_on_memory_that_is_mapped_again(tmp_path, asynchronous):
+    """What was found out about a launch does not outlive the memory: the next one is fresh, and holds other data."""
+    trail, said = trailed(tmp_path / "a.h5", "maps_again:90", MSDA_STAND_IN_ASYNC=asynchronous)
+    launches = [row for row in trail if row.kind == "launch"]
+    assert [row.digest for row in launches] == [row_digest({0: data}) for data in data_of(said, "copied")]
+    assert {row.parts for row in launches} == {"0+0:16"} and len({row.parameters for row in launches}) == 1
+    fresh = [row.digest for row in trail if row.kind == "fresh_memory"]
+    mapped = [row_digest({0: data}) for data in data_of(said, "mapped")]
+    assert len(mapped) == 3 and [digest for digest in fresh if digest in mapped] == mapped
+
+
 def test_only_kernels_that_are_asked_for(tmp_path):
     trail, _ = trailed(tmp_path / "a.h5", "rows", "reads_host:3", options=["--kernel", "read_host"])
     assert {row.kernel["name"] for row in trail if row.kind == "launch"} == {"survey_read_host"}

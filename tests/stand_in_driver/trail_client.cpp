@@ -3,6 +3,7 @@
 // STRAY in the environment is a number that comes with other addresses, padding and data of the host.
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -234,6 +235,30 @@ class Program {
     say("stale", to + 8, 8);
   }
 
+  // Launches with equal parameters that copy another number each time, to memory that is unmapped and mapped again
+  // there with other data.
+  void maps_again(int times) {
+    constexpr size_t kPiece = 1 << 12;
+    std::vector<char> reserved(2 * kPiece);
+    const CUdeviceptr to = (reinterpret_cast<CUdeviceptr>(reserved.data()) + kPiece - 1) / kPiece * kPiece;
+    const CUdeviceptr from = client_.upload(numbers(16, 0));
+    const std::array<uint64_t, 73> more{from};
+    const CUfunction function =
+        client_.load_image("trail_copy_wide", image_of("trail_copy_wide", kPlain, false), "data", false);
+    for (const int data : {200, 201, 202}) {
+      check(map_(to, kPiece, 0, 1, 0));
+      std::memset(const_cast<void*>(on_host(to)), data, kPiece);
+      say("mapped", to, kPiece);
+      for (int i = 1; i <= times; ++i) {
+        check(client_.api().cuMemsetD8Async(from, static_cast<unsigned char>(i), sizeof(int), nullptr));
+        const Argument arguments[] = {to, from, more};
+        client_.launch({}, function, {4}, {32}, nullptr, arguments);
+        say("copied", to, 16);
+      }
+      check(unmap_(to, kPiece));
+    }
+  }
+
   // Launches that store addresses of memory that was known before another context ended.
   void ends_a_context(int times) {
     const CUdeviceptr to = client_.upload(numbers(16, 100));
@@ -389,6 +414,7 @@ int main(int argc, char** argv) {
                                                                  {"leaves_streams", &Program::leaves_streams},
                                                                  {"threads", &Program::threads},
                                                                  {"maps", &Program::maps},
+                                                                 {"maps_again", &Program::maps_again},
                                                                  {"ends_a_context", &Program::ends_a_context},
                                                                  {"runs_on", &Program::runs_on}};
   try {

@@ -113,6 +113,16 @@ CUresult sum_of_structure(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+// Copies a number; its parameters hold many more words than that needs.
+CUresult copy_first(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  auto* const to = arguments.next<int*>();
+  const auto* const from = arguments.next<const int*>();
+  if (!reachable(to, 1) || !reachable(from, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  *to = *from;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 const std::vector<KernelCode>& trail_kernels() {
@@ -120,6 +130,7 @@ const std::vector<KernelCode>& trail_kernels() {
       {"trail_fill", {{0, 8}, {8, 4}, {12, 4}}, fill},
       {"trail_link", {{0, 8}, {8, 8}, {16, 4}}, link},
       {"trail_sum", {{0, 8}, {8, 24}}, sum_of_structure},
+      {"trail_copy_wide", {{0, 8}, {8, 8}, {16, 584}}, copy_first},
       {"msda_record_changed", {{0, 768}, {768, 8}, {776, 8}, {784, 8}, {792, 8}, {800, 8}, {808, 4}}, changed}};
   return kernels;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "recorder/preload/launch/launch_facts.h"
@@ -16,11 +15,12 @@ constexpr size_t kLine = kLanes * sizeof(uint64_t);  // keys are multiples of it
 
 // In lanes that do not wait for each other.
 uint64_t hash_of(std::span<const std::byte> key) {
-  std::array<uint64_t, kLanes> lanes{1, 2, 3, 4}, words;
+  std::array<uint64_t, kLanes> lanes{1, 2, 3, 4};
   for (size_t at = 0; at < key.size(); at += kLine) {
-    std::memcpy(words.data(), key.data() + at, kLine);
     for (size_t i = 0; i < kLanes; ++i) {
-      lanes[i] = (lanes[i] ^ words[i]) * 0x9E3779B97F4A7C15;
+      uint64_t word = 0;
+      std::memcpy(&word, key.data() + at + i * sizeof word, sizeof word);
+      lanes[i] = (lanes[i] ^ word) * 0x9E3779B97F4A7C15;
       lanes[i] ^= lanes[i] >> 29;
     }
   }
@@ -40,16 +40,18 @@ void LaunchMemo::enter(const Launched& launched, const Layout& layout, std::span
                        const void* kernel) {
   bytes_ = bytes_of(layout);
   key_.assign((kHeader + bytes_ + kLine - 1) / kLine * kLine, std::byte{});  // there are gaps between parameters
-  struct Header {
-    const void* kernel;
-    uint64_t parameter_bytes, shared_bytes;
-    std::array<uint32_t, 3> grid, block;
-  };
-  static_assert(sizeof(Header) <= kHeader && std::has_unique_object_representations_v<Header>);
   std::byte* const parameters = key_.data() + kHeader;
   if (!read_parameters(launched, layout, {parameters, bytes_})) bytes_ = 0;
-  const Header header{kernel, bytes_, launched.shared_bytes, launched.grid, launched.block};
-  std::memcpy(key_.data(), &header, sizeof header);
+  const auto pair = [](uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; };
+  const auto &grid = launched.grid, &block = launched.block;
+  const uint64_t header[] = {reinterpret_cast<uintptr_t>(kernel),
+                             bytes_,
+                             launched.shared_bytes,
+                             pair(grid[0], grid[1]),
+                             pair(grid[2], block[0]),
+                             pair(block[1], block[2])};
+  static_assert(sizeof header <= kHeader);
+  std::memcpy(key_.data(), header, sizeof header);
   const size_t count = std::min(bytes_, is_read.size());
   for (size_t i = 0; i < count; ++i) parameters[i] &= is_read[i];
   hash_ = hash_of(key_);
@@ -69,10 +71,10 @@ std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) const {
 void LaunchMemo::keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version) {
   constexpr size_t kMost = 1 << 14, kMostBytes = 8 << 20;
   if (entries_.size() >= kMost || size_ + key_.size() > kMostBytes) clear();
-  Entry& entry = entries_[hash_];
-  size_ += key_.size() - entry.key.size();
+  forget();
   const uint64_t launches_version = launch->launches->version();
-  entry = {key_, std::move(launch), words_version, launches_version};
+  entries_.emplace(hash_, Entry{key_, std::move(launch), words_version, launches_version});
+  size_ += key_.size();
 }
 
 void LaunchMemo::forget() {

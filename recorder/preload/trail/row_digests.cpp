@@ -9,6 +9,7 @@ namespace msda::record {
 bool RowDigests::start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream) {
   ranges_.clear();
   UnderWay started{row, {}, {}};
+  started.parts.reserve(parts.size());
   for (const auto& [number, range] : parts) {
     if (range.bytes == 0) continue;
     ranges_.push_back(range);

@@ -1,0 +1,173 @@
+// A launch is remembered for as long as what was found out about it holds, and no longer.
+#include "recorder/preload/trail/launch_memo.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace msda::record {
+namespace {
+
+constexpr uint64_t kFirst = 0x200000000, kSecond = 0x300000000, kBytes = 0x1000;
+
+// A kernel of an address, of a word that it does not read, and of a number.
+class LaunchMemoTest : public testing::Test {
+ protected:
+  LaunchMemoTest() {
+    layout_.kernel = "kernel";
+    layout_.parameters = {{0, 8}, {8, 8}, {16, 4}};
+    is_read_.resize(20, std::byte{0xFF});
+    for (size_t i = 8; i < 16; ++i) is_read_[i] = std::byte{0};
+    allocate(kFirst);
+  }
+
+  // Memory of the host: of other memory a driver would be asked for the device.
+  void allocate(uint64_t address, bool is_of_host = true, bool is_fresh = false) {
+    memory_.allocated({address, kBytes}, is_of_host, is_fresh, /*is_mapped=*/true);
+  }
+
+  std::shared_ptr<FoundLaunch> find(uint64_t address, uint64_t unread = 0, uint32_t number = 1, uint32_t grid = 1) {
+    std::array<void*, 3> parameters{&address, &unread, &number};
+    const Launched launched{nullptr, {grid, 1, 1}, {32, 1, 1}, 0, nullptr, parameters.data(), nullptr};
+    memo_.enter(launched, layout_, is_read_, this);
+    return memo_.find(version_of_words(memory_));
+  }
+
+  // The launch of the last find(), as a trail looks it up.
+  std::shared_ptr<FoundLaunch> look_up() {
+    const uint64_t version = version_of_words(memory_);
+    const auto bytes = memo_.parameters();
+    auto launch = std::make_shared<FoundLaunch>(words_of({bytes.begin(), bytes.end()}, memory_));
+    launch->launches = &launches_;
+    launch->variant = &launches_.variant_of(launch->words, row_);
+    if (!launch->is_passing) memo_.keep(launch, version);
+    return launch;
+  }
+  std::shared_ptr<FoundLaunch> remember(uint64_t address, uint64_t unread = 0, uint32_t number = 1) {
+    find(address, unread, number);
+    return look_up();
+  }
+
+  // What the last launch taught: it wrote 16 bytes.
+  void learn(const FoundLaunch& launch) {
+    auto learnt = std::make_shared<LearntLaunch>();
+    learnt->row = row_;
+    learnt->pointers = {0};
+    learnt->cut = {0};
+    FoundInPiece piece;
+    piece.complement_of_begin = ~uint64_t{0};
+    piece.end = piece.changed = 16;
+    piece.units_and_addresses = 1;
+    learnt->found = {piece};
+    launch.variant->learn(learnt);
+    ++row_;
+  }
+
+  Layout layout_;
+  std::vector<std::byte> is_read_;
+  MemoryMap memory_;
+  FunctionLaunches launches_{/*draws_random_numbers=*/true};
+  LaunchMemo memo_;
+  uint64_t row_ = 0;
+};
+
+TEST_F(LaunchMemoTest, FindsEqualLaunchesAlone) {
+  EXPECT_EQ(find(kFirst), nullptr);
+  const auto launch = look_up();
+  EXPECT_EQ(find(kFirst), launch);
+  EXPECT_EQ(find(kFirst, /*unread=*/7), launch);
+  EXPECT_EQ(find(kFirst + 16), nullptr);
+  EXPECT_EQ(find(kFirst, 0, /*number=*/2), nullptr);
+  EXPECT_EQ(find(kFirst, 0, 1, /*grid=*/2), nullptr);
+  EXPECT_EQ(find(kFirst), launch);
+}
+
+TEST_F(LaunchMemoTest, MissingParametersAreNoZeros) {
+  find(0, 0, 0);
+  look_up();
+  const Launched missing{nullptr, {1, 1, 1}, {32, 1, 1}, 0, nullptr, nullptr, nullptr};
+  memo_.enter(missing, layout_, is_read_, this);
+  EXPECT_TRUE(memo_.parameters().empty());
+  EXPECT_EQ(memo_.find(version_of_words(memory_)), nullptr);
+}
+
+TEST_F(LaunchMemoTest, ForgetsWhereOtherMemoryMayLie) {
+  auto launch = remember(kFirst);
+  ASSERT_EQ(launch->words.pointers.size(), 1U);
+  memory_.freed(kSecond);  // of which nobody knew
+  EXPECT_EQ(find(kFirst), launch);
+
+  memory_.freed(kFirst);
+  EXPECT_EQ(find(kFirst), nullptr);
+  EXPECT_TRUE(remember(kFirst)->words.pointers.empty());
+  memory_.allocated({kFirst - kBytes, 2 * kBytes}, true, false, true);
+  EXPECT_EQ(find(kFirst), nullptr);
+  launch = remember(kFirst);
+  EXPECT_EQ(launch->words.pointers.at(0).region.address, kFirst - kBytes);
+
+  memory_.unmapped({kFirst - kBytes, 2 * kBytes});
+  EXPECT_EQ(find(kFirst), nullptr);
+  allocate(kFirst);
+  launch = remember(kFirst);
+  memory_.context_ends(nullptr);
+  EXPECT_EQ(find(kFirst), nullptr);
+}
+
+TEST_F(LaunchMemoTest, FirstUseOfMemoryChangesNothingElse) {
+  allocate(kSecond, true, /*is_fresh=*/true);
+  const auto launch = remember(kSecond);
+  EXPECT_TRUE(launch->words.pointers.at(0).region.is_fresh);
+  EXPECT_TRUE(launch->has_notes);
+  memory_.used(launch->words.pointers.at(0).region);
+  EXPECT_EQ(find(kSecond), launch);
+  memory_.freed(kSecond);
+  allocate(kSecond, true, /*is_fresh=*/true);
+  EXPECT_EQ(find(kSecond), nullptr);  // it is fresh again
+}
+
+TEST_F(LaunchMemoTest, IsNotSureOfMemoryThatNoDeviceHasYet) {
+  allocate(kSecond, /*is_of_host=*/false);  // mapped, and no device may reach it so far
+  find(kSecond);
+  EXPECT_TRUE(look_up()->is_passing);
+  EXPECT_EQ(find(kSecond), nullptr);
+}
+
+TEST_F(LaunchMemoTest, ForgetsWhenVariantsAreJoined) {
+  learn(*remember(kFirst, 0, 1));
+  learn(*remember(kFirst, 0, 2));
+  ASSERT_NE(find(kFirst, 0, 1), nullptr);
+  ASSERT_NE(find(kFirst, 0, 2), nullptr);
+  row_ += 100;
+  remember(kFirst, 0, 3);  // the first that is neither: what the two have taught counts now
+  EXPECT_EQ(find(kFirst, 0, 1), nullptr);
+  EXPECT_EQ(find(kFirst, 0, 2), nullptr);
+  const auto third = remember(kFirst, 0, 3);
+  EXPECT_EQ(find(kFirst, 0, 3), third);
+  EXPECT_EQ(remember(kFirst, 0, 4)->variant, third->variant);
+}
+
+// Variants are forgotten when there are too many, and with them all that refers to them.
+TEST_F(LaunchMemoTest, ForgetsWithTheVariants) {
+  const auto launch = remember(kFirst);
+  for (uint32_t number = 2; number <= 4095; ++number) remember(kFirst, 0, number);
+  EXPECT_EQ(find(kFirst), launch);
+  remember(kFirst, 0, 4096);
+  EXPECT_EQ(find(kFirst), nullptr);
+  EXPECT_NE(remember(kFirst)->variant, nullptr);
+  EXPECT_EQ(find(kFirst, 0, 2), nullptr);
+}
+
+TEST_F(LaunchMemoTest, IsBounded) {
+  const auto launch = remember(kFirst);
+  for (uint64_t offset = 1; offset < kBytes; ++offset) {
+    for (uint32_t number = 1; number <= 4; ++number) remember(kFirst + offset, 0, number);
+  }
+  EXPECT_EQ(find(kFirst), launch);
+  for (uint64_t offset = 1; offset <= 4; ++offset) remember(kFirst + offset, 0, 9);
+  EXPECT_EQ(find(kFirst), nullptr);
+}
+
+}  // namespace
+}  // namespace msda::record
