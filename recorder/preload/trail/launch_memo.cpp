@@ -14,7 +14,7 @@ constexpr size_t kLanes = 4;
 constexpr size_t kLine = kLanes * sizeof(uint64_t);  // keys are multiples of it
 
 // In lanes that do not wait for each other.
-uint64_t hash_of(std::span<const std::byte> key) {
+uint64_t hash_of_key(std::span<const std::byte> key) {
   std::array<uint64_t, kLanes> lanes{1, 2, 3, 4};
   for (size_t at = 0; at < key.size(); at += kLine) {
     for (size_t i = 0; i < kLanes; ++i) {
@@ -54,7 +54,7 @@ void LaunchMemo::enter(const Launched& launched, const Layout& layout, std::span
   std::memcpy(key_.data(), header, sizeof header);
   const size_t count = std::min(bytes_, is_read.size());
   for (size_t i = 0; i < count; ++i) parameters[i] &= is_read[i];
-  hash_ = hash_of(key_);
+  hash_ = hash_of_key(key_);
 }
 
 std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) const {
