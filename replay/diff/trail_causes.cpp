@@ -263,6 +263,19 @@ Evidence arrival_order(const PartingCase& one) {
   return with_fact(one, {"may_communicate"}, "its blocks can hand results to one another as they arrive");
 }
 
+// What other ranks sent comes in through collectives, whose own results are seldom digested: the next launch shows it.
+Evidence other_rank(const PartingCase& one) {
+  constexpr size_t kShortly = 64;
+  if (!one.is_pair()) return std::nullopt;
+  const size_t row = one.row_a();
+  for (size_t i = row + 1; i-- > 0 && i + kShortly >= row;) {
+    if (!is_collective(one.a, i)) continue;
+    return fmt::format("{}, a collective, {}", where_of(one.a, i),
+                       i == row ? "takes in what other ranks sent" : "took in what other ranks sent before it");
+  }
+  return std::nullopt;
+}
+
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // "libcudnn.so.9: libcudnn.so.9.1.0 | libcudnn.so.9.2.1", of the driver's library or of all others.
@@ -324,6 +337,7 @@ constexpr CauseRule kRules[] = {
     {"float_atomics", kOutput, float_atomics},
     {"arrival_order", kOutput, arrival_order},
     {"unwritten_memory", kOutput, unwritten_before},
+    {"other_rank", kOutput, other_rank},
     {"library", kOutput | kParameters | kOnly, library},
     {"driver", kKernel | kOutput | kParameters, driver},
 };

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <string_view>
 
 #include "replay/diff/trail_causes.h"
 
@@ -57,20 +59,20 @@ class FirstFinder {
 
   FirstDivergence find() const {
     const std::vector<Cluster> clusters = find_clusters();
+    const auto end = std::ranges::find_if(clusters, [&](const Cluster& one) { return !may_be_without_effect(one); });
     std::vector<size_t> without_effect;
-    for (const Cluster& cluster : clusters) {
-      if (!has_no_effect(cluster)) break;
-      without_effect.push_back(cluster.root);
-    }
-    if (without_effect.size() == clusters.size()) {
+    for (auto cluster = clusters.begin(); cluster != end; ++cluster) without_effect.push_back(cluster->root);
+    if (end == clusters.end()) {
       constexpr size_t kToBeSure = 1024;
       const bool is_equal = clusters.empty() || clusters.back().equal_behind >= kToBeSure;
       return is_equal ? only_one_has(std::move(without_effect)) : part_at(clusters.front().root);
     }
-    FirstDivergence found = part_at(clusters[without_effect.size()].root);
-    if (without_effect.empty()) return found;
-    // A result without effect so far may show only here, unless this has an origin of its own.
-    if (is_unexplained(*found.part)) return part_at(clusters.front().root);
+    FirstDivergence found = part_at(end->root);
+    // What the results before may have led to shows here only, unless this has an origin of its own.
+    const size_t needed = equal_launches_needed(*found.part);
+    if (std::any_of(clusters.begin(), end, [&](const Cluster& one) { return one.equal_behind < needed; })) {
+      return part_at(clusters.front().root);
+    }
     found.without_effect = std::move(without_effect);
     return found;
   }
@@ -145,7 +147,7 @@ class FirstFinder {
       const TrailRow& row = a_.row(pairs_[i].a);
       if (pairs_[i].result == PairResult::kEqual && !clusters.empty()) clusters.back().equal_behind += is_launch(row);
       if (pairs_[i].result != PairResult::kDiffers) continue;
-      if (clusters.empty() || clusters.back().equal_behind >= kShortly) {
+      if (clusters.empty() || clusters.back().equal_behind >= kApart) {
         clusters.push_back({i});
       } else {
         ++clusters.back().pairs;
@@ -156,12 +158,23 @@ class FirstFinder {
     return clusters;
   }
 
-  // A few other results of launches of the same, and then equal ones, many of them: memory in which a kernel keeps what
-  // it needs for itself, or bytes beside a result.
-  bool has_no_effect(const Cluster& cluster) const {
-    constexpr size_t kFew = 4;
-    const bool may_have = cluster.pairs > kFew || cluster.equal_behind < kShortly || cluster.is_copied_out;
-    return !may_have && is_launch(a_.row(pairs_[cluster.root].a)) && is_unexplained(part_of(pairs_[cluster.root]));
+  // Some other results, and then equal ones: memory in which a kernel keeps what it needs for itself, or bytes beside a
+  // result, as of its neighbours in a buffer of all gradients.
+  bool may_be_without_effect(const Cluster& cluster) const {
+    constexpr size_t kSome = 64;
+    const bool may_be = cluster.pairs <= kSome && cluster.equal_behind >= kApart && !cluster.is_copied_out;
+    return may_be && is_launch(a_.row(pairs_[cluster.root].a)) && is_unexplained(part_of(pairs_[cluster.root]));
+  }
+
+  // So many launches with equal results between what has no effect and this show that this is no late effect of it:
+  // fewer if something has led to it that is neither a launch nor the code's own freedom.
+  static size_t equal_launches_needed(const TrailPart& part) {
+    constexpr size_t kNever = std::numeric_limits<size_t>::max();
+    constexpr std::string_view kOfOthers[] = {"host_memory", "loss_scale", "data_order", "batch",
+                                              "generator",   "tuner",      "algorithm",  "unordered_streams",
+                                              "other_rank",  "tf32"};
+    if (is_unexplained(part)) return kNever;
+    return std::ranges::count(kOfOthers, part.cause) > 0 ? kApart : kShortly;
   }
 
   // Whether a launch between the two places has an equal result, so that what was at the first did not reach it.
@@ -239,7 +252,7 @@ class FirstFinder {
 
   // Other kernels in place of others, and launches of other code or another grid whose results cannot be compared,
   // shortly before a row of A: their results may be read only later.
-  static constexpr size_t kShortly = 256;
+  static constexpr size_t kShortly = 256, kApart = 64;
   const TrailGap* replacing_before(size_t row) const {
     const TrailGap* found = nullptr;
     for (const TrailGap& gap : alignment_.gaps) {

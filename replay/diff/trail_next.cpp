@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <map>
 #include <string_view>
 
@@ -45,6 +46,13 @@ std::string record_kernel(const Place& at) {
                      text::shell_word(pattern_of(at.run.kernel(at.row).name)), program_of(at.run));
 }
 
+// The folders of all ranks' trails, or how to get them.
+std::string compare_ranks(const TrailRun& a, const TrailRun& b) {
+  const auto folder = [](const TrailRun& run) { return std::filesystem::path(run.file).parent_path().string(); };
+  if (folder(a) == folder(b)) return fmt::format("msda-record --trail -o run/%r.h5 -- {}", program_of(a));
+  return fmt::format("msda-replay diff {} {}", text::shell_word(folder(a)), text::shell_word(folder(b)));
+}
+
 }  // namespace
 
 std::string next_command(const TrailRun& a, const TrailRun& b, const TrailPart& part) {
@@ -58,6 +66,7 @@ std::string next_command(const TrailRun& a, const TrailRun& b, const TrailPart& 
     return fmt::format("{} msda-record --trail -o again.h5 -- {}", setting->second, command);
   }
   const bool is_result = part.kind == TrailDivergence::kOtherOutput && is_kernel;
+  if (part.cause == "other_rank") return compare_ranks(a, b);
   if (is_result && part.cause == "unwritten_memory") return survey(at, "--poison ");
   if (is_result) return survey(at, "");
   const bool is_launch_itself = part.kind == TrailDivergence::kAnotherKernel ||

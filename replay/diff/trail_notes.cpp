@@ -42,7 +42,7 @@ void add_without_effect(const TrailRun& a, const std::vector<ComparedPair>& pair
   if (decision.without_effect.empty()) return;
   const size_t first = pairs[decision.without_effect.front()].a;
   notes.push_back(fmt::format(
-      "another result of {} behind which hundreds of launches are equal, first {}, {}: memory that only "
+      "another result of {} behind which many are equal, first {}, {}: memory that only "
       "they use, or bytes that nothing reads",
       many_launches(static_cast<int64_t>(decision.without_effect.size())), where_of(a, first), what_of(a, first, 40)));
 }

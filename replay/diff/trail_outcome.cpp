@@ -33,8 +33,6 @@ struct Compared {
   bool is_equal() const { return json["equal"].get<bool>(); }
 };
 
-bool is_collective(const TrailRun& run, size_t row) { return run.kernel(row).name.find("nccl") != std::string::npos; }
-
 // Of so many columns of text; of the first line's, `begun` are taken by what is before the place.
 struct Width {
   size_t columns, begun;

@@ -76,6 +76,8 @@ bool is_launch(const TrailRow& row) {
   return row.kind == TrailKind::kLaunch || row.kind == TrailKind::kGraph || row.kind == TrailKind::kCall;
 }
 
+bool is_collective(const TrailRun& run, size_t row) { return run.kernel(row).name.find("nccl") != std::string::npos; }
+
 bool is_copy(const TrailRow& row) {
   return row.kind == TrailKind::kCopyIn || row.kind == TrailKind::kCopyWithin || row.kind == TrailKind::kCopyOut;
 }

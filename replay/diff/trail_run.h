@@ -35,6 +35,7 @@ TrailRun read_trail_run(const std::string& file);
 
 bool is_launch(const capture::TrailRow& row);  // of a kernel, a graph or an operator
 bool is_copy(const capture::TrailRow& row);
+bool is_collective(const TrailRun& run, size_t row);
 // Digested by both, and of the same bytes.
 bool is_comparable(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b);
 

@@ -2,6 +2,7 @@
 where they part is known."""
 
 import dataclasses
+import shutil
 
 import h5py
 import pytest
@@ -566,6 +567,33 @@ def test_a_rank_is_not_first_on_a_guess(replay, tmp_path):
             write_trail(tmp_path / run / f"{rank}.h5", rows, run={"rank": str(rank)})
     told = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
     assert (told["first"]["rank"], told["first"]["kind"], told["first"]["a"]["row"]) == ("1", "other_parameters", at)
+
+
+def test_bytes_of_a_buffer_that_nobody_wrote_yet_put_no_rank_first(replay, tmp_path):
+    """Both ranks write parts of a buffer of gradients, in the first step, whose digests have bytes of their neighbours. Rank 1 draws other
+    numbers later, and rank 0 takes in its gradients."""
+    later, steps = 60, 100
+    for run in "ab":
+        (tmp_path / run).mkdir()
+        for rank in range(2):
+            differs = later * STEP + (PLACE[DROPOUT] if rank == 1 else STEP)
+            rows = []
+            for i, row in enumerate(training(steps, from_row(differs) if run == "b" else None)):
+                rows.append(row)
+                if i % STEP == STEP - 1:
+                    rows.append(Row(LAUNCH, "ncclDevKernel_AllReduce_Sum_f32", digest=0, bytes=0, parts=""))
+            for i in range(20):
+                rows.insert(5, Row(LAUNCH, RELU, digest=digest("bucket", i, run)))
+            if run == "b" and rank == 1:
+                rows[20 + later * (STEP + 1) + PLACE[DROPOUT]].parameters = parameters(None, 77, 0)
+            write_trail(tmp_path / run / f"{rank}.h5", rows, run={"rank": str(rank)})
+    told = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
+    assert (told["first"]["rank"], told["first"]["kind"], told["first"]["cause"]) == ("1", "other_parameters", "generator")
+    other = told["ranks"][0]["first"]
+    assert (other["kind"], other["cause"]) == ("other_output", "other_rank")
+    assert other["next"] == f"msda-replay diff {tmp_path / 'a'} {tmp_path / 'b'}"
+    alone = replay("diff", shutil.copy(tmp_path / "a" / "0.h5", tmp_path / "c.h5"), shutil.copy(tmp_path / "b" / "0.h5", tmp_path / "d.h5"), "--json", "-", expect=1).json
+    assert "-o run/%r.h5 -- python3 train.py" in alone["first"]["next"]
 
 
 def test_a_rank_without_partner(replay, tmp_path):
