@@ -126,14 +126,20 @@ bool Trail::is_captured(cuda::Stream stream) {
   return cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0;
 }
 
-// To look for it takes longer than a launch: it may take a thirtieth of the time.
+// To look for it takes longer than a launch. Time for it comes in with the time that passes, and what is not used is
+// kept up to a limit: a step of training, in which each launch is a new one, must not use up what a minute's start
+// left.
 uint32_t Trail::caller_within_budget() {
   using std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kAtFirst{150};
+  constexpr std::chrono::milliseconds kMost{150};
+  constexpr int kShare = 30;  // a thirtieth of the time
   const auto now = steady_clock::now();
-  if (for_callers_ > kAtFirst + (now - begun_) / 30) return Row::kNone;
+  const steady_clock::duration most = kMost;
+  for_callers_ = std::min(most, for_callers_ + (now - asked_for_caller_) / kShare);
+  asked_for_caller_ = now;
+  if (for_callers_ < steady_clock::duration::zero()) return Row::kNone;
   const uint32_t caller = rows_.caller(caller_of_launch(), current_label());
-  for_callers_ += steady_clock::now() - now;
+  for_callers_ -= steady_clock::now() - now;
   return caller;
 }
 

@@ -150,8 +150,8 @@ class Trail {
   std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;
   std::map<uint64_t, uint32_t> values_;                   // entries of parameters
   std::map<std::pair<int, uint64_t>, uint32_t> callers_;  // of copies, by kind and size
-  std::chrono::steady_clock::time_point delivered_{}, begun_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::duration for_callers_{};  // spent
+  std::chrono::steady_clock::time_point delivered_{}, asked_for_caller_{};
+  std::chrono::steady_clock::duration for_callers_{};  // left
 };
 
 template <class Copy>
