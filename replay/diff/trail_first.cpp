@@ -158,12 +158,12 @@ class FirstFinder {
     return clusters;
   }
 
-  // Some other results, and then equal ones: memory in which a kernel keeps what it needs for itself, or bytes beside a
-  // result, as of its neighbours in a buffer of all gradients.
+  // Some other results without a cause, and then equal ones: memory in which a kernel keeps what it needs for itself,
+  // or bytes beside a result, as of its neighbours in a buffer of all gradients.
   bool may_be_without_effect(const Cluster& cluster) const {
     constexpr size_t kSome = 64;
     const bool may_be = cluster.pairs <= kSome && cluster.equal_behind >= kApart && !cluster.is_copied_out;
-    return may_be && is_launch(a_.row(pairs_[cluster.root].a)) && is_unexplained(part_of(pairs_[cluster.root]));
+    return may_be && is_launch(a_.row(pairs_[cluster.root].a)) && part_at(cluster.root).part->cause.empty();
   }
 
   // So many launches with equal results between what has no effect and this show that this is no late effect of it:
@@ -173,7 +173,7 @@ class FirstFinder {
     constexpr std::string_view kOfOthers[] = {"host_memory", "loss_scale", "data_order", "batch",
                                               "generator",   "tuner",      "algorithm",  "unordered_streams",
                                               "other_rank",  "tf32"};
-    if (is_unexplained(part)) return kNever;
+    if (part.cause.empty()) return kNever;
     return std::ranges::count(kOfOthers, part.cause) > 0 ? kApart : kShortly;
   }
 

@@ -146,3 +146,18 @@ def test_a_memset_before_another_kernel_is_not_the_first(diff):
     b[place].kernel, b[place].code = "sm90_xmma_gemm_f32f32_cublas", "other"
     a.insert(place, Row(SET, parameters=parameters(0), bytes=64, parts="0+64", digest=5))
     assert first_of(diff(a, b, 1)) == (place + 1, "another_kernel", "algorithm")
+
+
+def test_a_memset_and_quiet_launches_do_not_hide_what_parts_the_runs(diff):
+    """Another kernel, whose own result cannot be compared, shows in few launches, and many equal ones lie between these; a result
+    without effect was long before."""
+    place = at(GEMM)
+    a, b = training(STEPS), training(STEPS)
+    b[place].kernel, b[place].code = "sm90_xmma_gemm_tf32_cublas", "other"
+    a[place].parts, b[place].parts = "0+64", "0+128"
+    a.insert(place, Row(SET, parameters=parameters(0), bytes=64, parts="0+64", digest=5))
+    for step in (AT, AT + 20, AT + 50):
+        b[at(ADAM, step)].digest ^= 1
+    told = diff(a, with_scratch(b), 1)
+    assert first_of(told) == (place + 1, "another_kernel", "tf32")
+    assert any(note.startswith("another result of 1 launch") for note in told["notes"])
