@@ -10,6 +10,7 @@
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/plan.h"
+#include "kernels/cuda/problem_of.h"
 #include "kernels/cuda/stages.h"
 #include "kernels/cuda/workspace.h"
 #include "kernels/guarded.h"

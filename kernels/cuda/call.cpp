@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "kernels/cuda/convert.h"
 #include "kernels/names.h"
 
 namespace msda::kernels::cuda {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/prefix_sums.cuh"
+#include "kernels/sample.h"
 
 namespace msda::kernels::cuda {
 

@@ -2,9 +2,9 @@
 #include <limits>
 
 #include "kernels/checked_call.h"
+#include "kernels/cuda/convert.h"
 #include "kernels/cuda/division.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/operator.h"
 #include "kernels/cuda/storage.cuh"
 #include "kernels/strided.h"
 

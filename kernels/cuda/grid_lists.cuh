@@ -3,8 +3,10 @@
 
 #include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/division.h"
 #include "kernels/cuda/grid_problem.h"
-#include "kernels/cuda/samples.cuh"
+#include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/grid_point.h"
 
 namespace msda::kernels::cuda {

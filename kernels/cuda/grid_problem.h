@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/grid_table.h"
-#include "kernels/cuda/problem.h"
+#include "kernels/cuda/result.h"
 #include "kernels/cuda/work.h"
 
 namespace msda::kernels::cuda {

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/prefix_sums.cuh"
+#include "kernels/cuda/result.h"
 #include "kernels/cuda/samples.cuh"
 
 namespace msda::kernels::cuda {

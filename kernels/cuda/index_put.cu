@@ -2,7 +2,8 @@
 // the rest of a short index itself; of a long one, the last of each row is found first.
 #include "kernels/cuda/index_put.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/samples.cuh"
+#include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/strided.h"
 
 namespace msda::kernels::cuda {

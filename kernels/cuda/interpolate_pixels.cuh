@@ -4,8 +4,10 @@
 #pragma once
 
 #include "kernels/cuda/division.h"
-#include "kernels/cuda/samples.cuh"
+#include "kernels/cuda/result.h"
 #include "kernels/cuda/several.cuh"
+#include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/resize.h"
 
 namespace msda::kernels::cuda {

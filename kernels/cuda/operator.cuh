@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cuda/convert.h"
 #include "kernels/cuda/group_long.cuh"
 #include "kernels/cuda/group_short.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/levels.cuh"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/pixels.cuh"
 #include "kernels/cuda/short_call.cuh"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/add_four.cuh"
+#include "kernels/cuda/result.h"
 #include "kernels/cuda/samples.cuh"
 
 namespace msda::kernels::cuda {

@@ -1,7 +1,7 @@
 // Sums over the threads before a thread.
 #pragma once
 
-#include "kernels/cuda/samples.cuh"
+#include "kernels/cuda/warp.cuh"
 
 namespace msda::kernels::cuda {
 

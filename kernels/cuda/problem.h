@@ -7,7 +7,6 @@
 #include "kernels/cpu/table.h"
 #include "kernels/cuda/division.h"
 #include "kernels/msda.h"
-#include "kernels/names.h"
 
 namespace msda::kernels::cuda {
 
@@ -33,16 +32,6 @@ struct Problem {
   const Stored* attention_weights;
   const Stored* grad_output;  // null in a forward pass
   uint32_t first_head;        // batch * M + m, of those that grad_value is computed for at a time
-};
-
-// A contiguous result in device memory, or nothing.
-struct Result {
-  void* data;
-  msda_dtype dtype;
-  // Without its first `count` elements.
-  Result from(int64_t count) const {
-    return {data == nullptr ? nullptr : static_cast<char*>(data) + count * bytes_of(dtype), dtype};
-  }
 };
 
 }  // namespace msda::kernels::cuda

@@ -2,7 +2,8 @@
 // weights, and which boxes may reach each tile of pixels.
 #pragma once
 
-#include "kernels/cuda/samples.cuh"
+#include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/roi_axis.h"
 
 namespace msda::kernels::cuda {

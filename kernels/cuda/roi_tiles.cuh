@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/cuda/ahead.cuh"
+#include "kernels/cuda/result.h"
 #include "kernels/cuda/roi_tables.cuh"
 
 namespace msda::kernels::cuda {

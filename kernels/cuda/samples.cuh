@@ -1,28 +1,17 @@
-// What all CUDA kernels share: eight threads work on one sample or pixel, each on four adjacent channels of 32, which
-// is how the fixed tree over channels (sample.h, kLanes) falls onto a warp.
+// What the kernels of deformable attention share: eight threads work on one sample or pixel, each on four adjacent
+// channels of 32, which is how the fixed tree over channels (sample.h, kLanes) falls onto a warp.
 #pragma once
 
 #include <type_traits>
 
 #include "kernels/cuda/problem.h"
 #include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/sample.h"
 
 namespace msda::kernels::cuda {
 
-inline constexpr int kWarp = 32;
 inline constexpr int kGroup = 8;  // threads to a group, each with four of 32 channels
-
-// The shared memory whose size is given at launch.
-template <class T>
-__device__ inline T* dynamic_shared() {
-#if defined(__CUDACC__)
-  extern __shared__ uint4 of_block[];
-  return reinterpret_cast<T*>(of_block);
-#else
-  return static_cast<T*>(emulated_gpu::dynamic_shared());
-#endif
-}
 
 __device__ inline const Level& level_of(const Levels& levels, int l) {
   return levels.far != nullptr ? levels.far[l] : levels.near[l];

@@ -2,7 +2,6 @@
 // by key (stable_sort.h), and where each key's rows begin and end.
 #pragma once
 
-#include "kernels/cuda/problem.h"
 #include "kernels/scatter_sum.h"
 
 namespace msda::kernels::cuda {

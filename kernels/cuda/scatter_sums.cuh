@@ -3,8 +3,9 @@
 // up a tile, a group of its threads a run; the block of the list's tile that is done last sums up the tiles.
 #pragma once
 
-#include "kernels/cuda/samples.cuh"
 #include "kernels/cuda/scatter_lists.cuh"
+#include "kernels/cuda/storage.cuh"
+#include "kernels/cuda/warp.cuh"
 #include "kernels/tree_sum.h"
 
 namespace msda::kernels::cuda {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/cuda/call.h"
+#include "kernels/cuda/problem_of.h"
 #include "kernels/guarded.h"
 
 namespace msda::kernels::cuda {

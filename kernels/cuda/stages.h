@@ -5,6 +5,7 @@
 
 #include "kernels/checked_call.h"
 #include "kernels/cuda/problem.h"
+#include "kernels/cuda/result.h"
 #include "kernels/cuda/work.h"
 
 namespace msda::kernels::cuda {

@@ -1,4 +1,5 @@
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/levels.cuh"
 #include "kernels/cuda/trace.cuh"
 
 namespace msda::kernels::cuda {
