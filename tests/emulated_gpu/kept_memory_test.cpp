@@ -1,6 +1,6 @@
-// What a call leaves for the next one on its stream (kernels/cuda/kept_memory.h), and how often a call asks CUDA
-// something (kernels/cuda/target.h).
-#include "kernels/cuda/kept_memory.h"
+// What a call leaves for the next one on its stream (kernels/cuda/common/kept_memory.h), and how often a call asks CUDA
+// something (kernels/cuda/common/target.h).
+#include "kernels/cuda/common/kept_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "tests/emulated_gpu/graphs.h"
 
 namespace msda::kernels::cuda {

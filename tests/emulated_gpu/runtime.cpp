@@ -10,8 +10,8 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/cuda/stable_sort.h"
-#include "kernels/cuda/stages.h"
+#include "kernels/cuda/common/stable_sort.h"
+#include "kernels/cuda/msda/stages.h"
 #include "kernels/guarded.h"
 #include "tests/emulated_gpu/emulated_gpu.h"
 #include "tests/emulated_gpu/graphs.h"

@@ -1,4 +1,4 @@
-// What a call enqueues (kernels/cuda/work.h): the order of its kernels, and the graphs that it uses for them.
+// What a call enqueues (kernels/cuda/common/work.h): the order of its kernels, and the graphs that it uses for them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "tests/emulated_gpu/graphs.h"
 
 namespace msda::kernels::cuda {

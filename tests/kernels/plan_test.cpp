@@ -1,5 +1,5 @@
 // How the CUDA kernels divide their work, which can be checked without a GPU.
-#include "kernels/cuda/plan.h"
+#include "kernels/cuda/msda/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/at_once_plan.h"
-#include "kernels/cuda/scatter_buckets.h"
+#include "kernels/cuda/msda/at_once_plan.h"
+#include "kernels/cuda/scatter/buckets.h"
 
 namespace msda::tests {
 namespace {

@@ -93,6 +93,15 @@ def test_the_engine_knows_no_operator_by_name():
                 assert known <= {"call.h"}, f"{path.relative_to(SOURCE)} includes {known}"
 
 
+def test_no_operator_on_a_gpu_includes_another():
+    folders = [path for path in (SOURCE / "kernels" / "cuda").iterdir() if path.is_dir() and path.name != "common"]
+    assert folders
+    for folder in folders:
+        for path in folder.iterdir():
+            included = set(re.findall(r'#include "kernels/cuda/([^/"]+)/', path.read_text()))
+            assert included <= {folder.name, "common"}, f"{path.relative_to(SOURCE)} includes from {included}"
+
+
 def test_no_folder_of_replay_includes_in_a_circle():
     rooms, _ = rooms_of_the_page()
     inside = {room: {other for other in allowed if other.startswith("replay/")} for room, allowed in rooms.items() if room.startswith("replay/")}

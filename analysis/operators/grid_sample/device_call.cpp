@@ -11,7 +11,7 @@ uint64_t GridDeviceCall::device_bytes() const {
   }
   // As if every tensor were widened, and grad_output once more with its channels in eights; each addend of grad_input
   // with its number; the sums of eight groups of channels; for each pixel where its addends begin
-  // (kernels/cuda/grid_operator.cuh).
+  // (kernels/cuda/grid_sample/operator.cuh).
   const auto axes = static_cast<uint64_t>(call_.input.rank) - 2;
   const uint64_t addends = elements_of(call_.grid) / axes << axes;
   const auto channels = static_cast<uint64_t>(call_.input.shape[1]),

@@ -48,7 +48,7 @@ uint64_t MsdaDeviceCall::device_bytes() const {
   if (!alike || (narrow && options_.mode == MSDA_MODE_FLOAT64)) bytes += 8 * input_elements;
   if (options_.mode == MSDA_MODE_ATOMIC) bytes += 8 * elements_of(call_.value);
   // Samples in the order of their cells, the beginnings of the cells, and the four sums of every run of 32 samples of a
-  // cell, each with 32 channels (kernels/cuda/operator.cuh), as if all were float64.
+  // cell, each with 32 channels (kernels/cuda/msda/operator.cuh), as if all were float64.
   const uint64_t samples = elements_of(call_.attention_weights);
   const uint64_t heads = bytes == 0 ? 0 : static_cast<uint64_t>(call_.value.shape[kBatch] * call_.value.shape[kHead]);
   const uint64_t channels = static_cast<uint64_t>(call_.value.shape[kChannel]), run_bytes = (channels + 31) / 32 * 1024;

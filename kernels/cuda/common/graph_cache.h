@@ -1,0 +1,12 @@
+// Launches sequences of kernels as CUDA graphs, which are kept for later calls.
+#pragma once
+
+#include "kernels/cuda/common/sequence.h"
+#include "kernels/cuda/common/target.h"
+
+namespace msda::kernels::cuda {
+
+// Only if target.can_keep(). Returns false if there can be no graph: then nothing is enqueued.
+bool launch_as_graph(Sequence& sequence, Target& target);
+
+}  // namespace msda::kernels::cuda

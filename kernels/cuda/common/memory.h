@@ -1,0 +1,41 @@
+// Errors of the CUDA runtime, and memory on a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "kernels/cuda/common/target.h"
+#include "kernels/guarded.h"
+
+namespace msda::kernels::cuda {
+
+// Throws CudaError, or std::bad_alloc if the device is out of memory.
+void check(cudaError_t error, const char* what);
+
+struct Block {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
+// Device memory, allocated from our pool of the device, and freed on the target's stream.
+class Memory {
+ public:
+  Memory(size_t bytes, Target& target);
+  Memory(Block block, Target& target) : block_(block), target_(&target) {}  // one of this class, to be freed
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&&) = delete;
+  ~Memory();
+
+  void* data() const { return block_.data; }
+  size_t bytes() const { return block_.bytes; }
+  // What then is to be freed instead.
+  void swap(Block& other) { std::swap(block_, other); }
+
+ private:
+  Block block_;
+  Target* target_;
+};
+
+}  // namespace msda::kernels::cuda

@@ -1,5 +1,0 @@
-#include "kernels/cuda/grid_operator.cuh"
-
-namespace msda::kernels::cuda {
-template struct GridOperator<float, double>;
-}

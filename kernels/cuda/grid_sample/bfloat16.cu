@@ -1,0 +1,5 @@
+#include "kernels/cuda/grid_sample/operator.cuh"
+
+namespace msda::kernels::cuda {
+template struct GridOperator<__nv_bfloat16, float>;
+}

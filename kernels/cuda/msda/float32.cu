@@ -1,0 +1,5 @@
+#include "kernels/cuda/msda/operator.cuh"
+
+namespace msda::kernels::cuda {
+template struct Operator<float, float>;
+}

@@ -1,5 +1,0 @@
-#include "kernels/cuda/operator.cuh"
-
-namespace msda::kernels::cuda {
-template struct Operator<__nv_bfloat16, float>;
-}
