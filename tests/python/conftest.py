@@ -15,6 +15,7 @@ BUILD = pathlib.Path(os.environ.get("MSDA_BUILD", SOURCE / "build"))
 DATA = SOURCE / "tests" / "data"
 REPLAY = BUILD / "bin" / "msda-replay"
 sys.path.insert(0, str(SOURCE / "tools" / "python"))
+pytest.register_assert_rewrite("support")  # what its assertions compared is shown as if they were in a test
 
 # A shell has its background jobs ignore this, which their programs would inherit, and some tests interrupt programs.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -91,7 +92,7 @@ def demo_capture(tmp_path_factory):
 @pytest.fixture(scope="session")
 def problem():
     """Makes inputs of a small problem, and right gradients for them by the library's C ABI."""
-    from support import make_problem
+    from support.problems import make_problem
 
     return make_problem
 

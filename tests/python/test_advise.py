@@ -7,10 +7,10 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import SOURCE
-from support import backward
-from test_own_operators import call as segment_sum  # noqa: F401 (a fixture)
-from test_scatter import imported  # noqa: F401 (a fixture)
-from test_stress import as_library_tests_do, recorded  # noqa: F401
+from support.library_test import as_library_tests_do, recorded  # noqa: F401
+from support.own_operators import call as segment_sum  # noqa: F401 (a fixture)
+from support.problems import backward
+from support.scatter_calls import imported  # noqa: F401 (a fixture)
 
 from msda_replay import read_capture, write_capture
 from msda_replay.importer import import_case

@@ -7,9 +7,9 @@ import h5py
 import numpy as np
 import pytest
 from conftest import BUILD
-from schemas import Mismatch
-from support import backward, make_problem
-from test_run import check_schema
+from support.problems import backward, make_problem
+from support.run_results import check_schema
+from support.schemas import Mismatch
 
 from msda_replay import Invocation, Result, write_capture
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 from conftest import DATA
-from support import backward, make_problem
-from test_grid_sample import GRADIENTS, INPUTS, RECORDED, conventions_of
+from support.grid_sample_calls import GRADIENTS, INPUTS, RECORDED, conventions_of
+from support.problems import backward, make_problem
 
 from msda_replay import CaptureError, open_capture, save_call
 from msda_replay.__main__ import main

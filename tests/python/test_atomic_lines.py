@@ -4,41 +4,21 @@ import json
 import random
 import re
 import shutil
-import subprocess
 import sys
 
 import h5py
 import numpy as np
 import pytest
 from conftest import SOURCE
-from test_launches import CLIENT
-from test_original import on_stand_in
-from test_recording import pytestmark, record  # noqa: F401
+from support.launches import CLIENT
+from support.lined_cubins import PROGRAM, cubins, needs_nvcc  # noqa: F401
+from support.original import on_stand_in
+from support.recording import pytestmark, record  # noqa: F401
 
 sys.path.insert(0, str(SOURCE / "tools"))
-from gpu_check.bench import find_nvcc  # noqa: E402
 from gpu_check.poison import ADAPTER  # noqa: E402
 
-NVCC = find_nvcc()
-PROGRAM = SOURCE / "tests" / "gpu" / "poison.cu"
 ATOMIC_LINE = next(i for i, text in enumerate(PROGRAM.read_text().splitlines(), 1) if "atomicAdd(" in text)
-needs_nvcc = pytest.mark.skipif(NVCC is None, reason="no nvcc")
-
-
-@pytest.fixture(scope="module")
-def cubins(tmp_path_factory):
-    """The program's machine code, by architecture and whether it has a line table."""
-    folder, made = tmp_path_factory.mktemp("cubins"), {}
-
-    def cubin(architecture, with_lines):
-        key = architecture, with_lines
-        if key not in made:
-            made[key] = folder / f"{architecture}-{with_lines}.cubin"
-            subprocess.run([NVCC, "-std=c++17", "-O2", f"-arch={architecture}", *(["-lineinfo"] if with_lines else []), "-cubin",
-                            "-o", made[key], PROGRAM], check=True, timeout=300)
-        return made[key]
-
-    return cubin
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from support import backward, make_problem
+from support.problems import backward, make_problem
 
 from msda_replay import Invocation, write_capture
 

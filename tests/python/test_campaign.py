@@ -1,10 +1,7 @@
 """tools/bench/campaign.py: its operator against closed forms, its bounds against its kernels, its faults, and its judge against programs
 that answer wrongly."""
 
-import contextlib
 import functools
-import importlib.util
-import io
 import json
 import subprocess
 import sys
@@ -14,11 +11,11 @@ import h5py
 import numpy as np
 import pytest
 from conftest import REPLAY, SOURCE
-from grid_sample_loop import gradients as loop_gradients
-from support import backward as other_backward
-from support import bfloat16, make_problem
+from support.campaign_answers import BENCH, answering, problem_of, run
+from support.grid_sample_loop import gradients as loop_gradients
+from support.problems import backward as other_backward
+from support.problems import bfloat16, make_problem
 
-BENCH = SOURCE / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
 from campaign import answers, cases, captures, misses, rounding, steps, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
@@ -27,11 +24,6 @@ from campaign.msda import operator, problems  # noqa: E402
 from campaign.subjects import SUBJECTS  # noqa: E402
 
 CONVENTIONS = list(dict.fromkeys(problems.CONVENTIONS))
-
-
-def problem_of(seed, conventions, **given):
-    given = {"shape": (2, 7, 2, 2, 5, ((4, 5), (3, 2))), "kind": "float64", "place": problems.outside, "numbers": problems.normal, **given}
-    return problems.draw(np.random.default_rng(seed), conventions, **given)
 
 
 def loss(problem, conventions):
@@ -200,21 +192,6 @@ def test_every_fault_plants_one_in_its_side_alone(subject):
 
 # The judge
 
-def answering(tmp_path, change):
-    """A program that runs msda-replay and changes what it answers, by the Python statement `change` on `result`."""
-    program = tmp_path / "replay"
-    program.write_text(f"""#!{sys.executable}
-import json, subprocess, sys
-done = subprocess.run([{str(REPLAY)!r}, *sys.argv[1:]], capture_output=True, text=True)
-result = json.loads(done.stdout)
-call = result["invocations"][0]
-{change}
-print(json.dumps(result))
-sys.exit(done.returncode)
-""")
-    program.chmod(0o755)
-    return program
-
 
 @pytest.fixture(scope="module", params=SUBJECTS)
 def flipped(request):
@@ -328,22 +305,6 @@ def test_the_document_lists_every_kind(operator_of):
 
 
 # The whole tool
-
-SPEC = importlib.util.spec_from_file_location("campaign_program", BENCH / "campaign.py")  # its package has the name campaign
-PROGRAM = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(PROGRAM)
-
-
-def run(*arguments):
-    """What the tool does with these arguments, in this process: starting Python anew takes longer than most captures."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            status = PROGRAM.main([str(one) for one in arguments])
-        except SystemExit as bad_usage:
-            status = bad_usage.code
-    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
-
 
 def run_alone(*arguments):
     """The same as a process of its own, which may have more of them."""

@@ -1,14 +1,19 @@
 """tools/bench/campaign/chance.py: the campaign's judge accepts that `run` does not name a buffer in 16 bits only where chance explains what fits it."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import REPLAY
-from test_campaign import SUBJECTS, answering, cases, judging, operator, problem_of, problems, rounding, run, steps
+from support.campaign_answers import BENCH, answering, problem_of, run
 
-from campaign import chance
+sys.path.insert(0, str(BENCH))
+from campaign import cases, chance, rounding, steps  # noqa: E402
+from campaign import judge as judging  # noqa: E402
+from campaign.msda import operator, problems  # noqa: E402
+from campaign.subjects import SUBJECTS  # noqa: E402
 
 UNNAMED = "for one in call['judged']: one['cause'] = one['cause'].replace('uninitialized_output', 'implementation_error')"
 

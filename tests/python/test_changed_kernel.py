@@ -5,8 +5,8 @@ import struct
 import numpy as np
 import pytest
 from conftest import SOURCE
-from ptx_machine import Kernel, Memory
-from support import recorder_digest
+from support.problems import recorder_digest
+from support.ptx_machine import Kernel, Memory
 
 KERNEL = Kernel((SOURCE / "recorder/device/changed.ptx").read_text(), threads=256)
 MEMORY, COPIES, FOUND, SLOT = 0x2000_0000, 0x4000_0000, 0x10000, 0x20000

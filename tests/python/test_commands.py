@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import BUILD, DATA
-from support import backward, make_problem
+from support.problems import backward, make_problem
 
 from msda_replay import Invocation, Result, write_capture
 

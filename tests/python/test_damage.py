@@ -18,8 +18,8 @@ import h5py
 import numpy as np
 import pytest
 from conftest import BUILD, DATA, REPLAY, SOURCE
-from damage import MOST_MEMORY, damage, most_memory, peak_memory, run
-from support import backward, make_problem
+from support.damage import MOST_MEMORY, damage, most_memory, peak_memory, run
+from support.problems import backward, make_problem
 
 from msda_replay import Invocation, Result, write_capture
 from msda_replay.digest import digest as digest_of

@@ -5,9 +5,9 @@ import random
 import signal
 import sys
 
-import damage
 import pytest
 from conftest import BUILD, SOURCE
+from support import damage
 
 BENCH = SOURCE / "tools" / "bench"
 sys.path.insert(0, str(BENCH))

@@ -7,7 +7,7 @@ import sys
 import jsonschema
 import pytest
 from conftest import BUILD, SOURCE, WITH_GPUS
-from test_original import SCHEMA, on_stand_in
+from support.original import SCHEMA, on_stand_in
 
 sys.path.insert(0, str(SOURCE / "tools"))
 from gpu_check import bench as benches  # noqa: E402

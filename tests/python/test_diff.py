@@ -8,8 +8,8 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import SOURCE
-from support import backward, make_problem
-from test_recording import record
+from support.problems import backward, make_problem
+from support.recording import record
 
 from msda_replay import Invocation, read_capture, write_capture
 

@@ -8,10 +8,10 @@ import sys
 import h5py
 import pytest
 from conftest import REPLAY, SOURCE
-from schemas import check
-from test_launches import CLIENT
-from test_recording import FLAKY, environment, pytestmark, record  # noqa: F401
-from test_survey import SURVEY_CLIENT
+from support.launches import CLIENT
+from support.recording import FLAKY, environment, pytestmark, record  # noqa: F401
+from support.schemas import check
+from support.surveys import SURVEY_CLIENT
 
 MODES = {
     "plain": [],

@@ -5,8 +5,8 @@ import shutil
 import h5py
 import pytest
 from conftest import BUILD
-from schemas import check
-from test_recording import pytestmark, record  # noqa: F401
+from support.recording import pytestmark, record  # noqa: F401
+from support.schemas import check
 
 SURVEY_CLIENT = BUILD / "stand_in" / "stand_in_survey_client"
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from conftest import SOURCE
-from ptx_machine import Kernel, Memory
+from support.ptx_machine import Kernel, Memory
 
 KERNEL = Kernel((SOURCE / "recorder/device/digest.ptx").read_text(), threads=256)
 SUMS, SLOT, SLOT_BYTES = 0x10000, 0x20000, 1032  # as kDigestSlotBytes

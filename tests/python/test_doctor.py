@@ -11,9 +11,9 @@ import textwrap
 import jsonschema
 import pytest
 from conftest import BUILD, REPLAY, SOURCE
-from test_launches import CLIENT, TRITON
-from test_other_kernels import EXAMPLE
-from test_recording import COMPLETE, FLAKY, RECORD, environment, pytestmark, target  # noqa: F401
+from support.launches import CLIENT, TRITON
+from support.recording import COMPLETE, FLAKY, RECORD, environment, pytestmark, target  # noqa: F401
+from support.user_adapter import EXAMPLE
 
 SCHEMA = json.loads((SOURCE / "docs" / "doctor.schema.json").read_text())
 STAND_IN = BUILD / "stand_in"

@@ -11,15 +11,12 @@ import sys
 
 import pytest
 from conftest import BUILD, DATA, REPLAY, SOURCE
+from support.documented import PAGES, SUBCOMMANDS, code_of
 
 pytestmark = pytest.mark.pages("the page that the assertion names (docs/commands.md for flags, docs/troubleshooting.md for variables)",
                                 "name the flag or command as the program's --help does, or take it out of the page")
 
-PAGES = [SOURCE / "CHANGELOG.md", SOURCE / "CONTRIBUTING.md", SOURCE / "README.md",
-         *(page for folder in ("docs", "tests", "tools") for page in sorted((SOURCE / folder).rglob("*.md")))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE / "tools" / "python"), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
-SUBCOMMANDS = re.findall(r"^  ([a-z]+) ", subprocess.run([REPLAY, "--help"], capture_output=True, text=True).stdout.split("Subcommands:")[1],
-                         re.M)
 IMPORT = (sys.executable, "-m", "msda_replay", "import")
 PYTEST = (sys.executable, "-m", "pytest", "-p", "msda_replay.pytest_plugin")
 RECORD = (BUILD / "bin" / "msda-record",)
@@ -37,18 +34,6 @@ def flags_of(*program):
         for name in re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", named):
             flags[name] = set(re.split("[|,]", plain[1])) if plain else None
     return flags
-
-
-def code_of(text):
-    """The lines of code blocks as (line, True), and inline code as (code, False)."""
-    blocks = re.compile(r"^```[^\n]*\n(.*?)^```|((?:^    [^\n]*\n|^\n(?=    ))+)", re.S | re.M)
-    for fenced, indented in blocks.findall(text + "\n"):
-        for line in re.sub(r"\\\n", " ", fenced or indented).splitlines():
-            yield re.sub(r"^\s*\$ ", "", line).strip(), True
-    for part in re.split(r"\n\s*\n", blocks.sub("\n\n", text + "\n")):
-        for row in part.split("\n|"):  # no code reaches over a row of a table
-            for code in re.findall(r"(?<!`)`([^`]+)`(?!`)", row):
-                yield " ".join(code.replace("\\|", "|").split()), False
 
 
 def words_of(command):

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from conftest import SOURCE
-from support import backward, make_problem
+from support.problems import backward, make_problem
 
 pytestmark = pytest.mark.pages("the page in the test's name",
                                 "change its Python block so that it runs as it stands, after the blocks above it on the page")

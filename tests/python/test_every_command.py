@@ -13,8 +13,8 @@ import sys
 
 import pytest
 from conftest import BUILD, SOURCE
-from support import backward, make_problem
-from test_documented_commands import PAGES, SUBCOMMANDS, code_of
+from support.documented import PAGES, SUBCOMMANDS, code_of
+from support.problems import backward, make_problem
 
 from msda_replay import Invocation, write_capture
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from conftest import SOURCE
-from ptx_machine import Kernel, Memory
+from support.ptx_machine import Kernel, Memory
 
 KERNEL = Kernel((SOURCE / "recorder/device/evidence.ptx").read_text(), threads=256)
 RESULTS, MOST_PIECES, MOST_ADDITIONS = 0x10000, 16, 1 << 24

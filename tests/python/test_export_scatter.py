@@ -8,8 +8,8 @@ import zipfile
 
 import numpy as np
 import pytest
-from test_export import RUN, SUFFIX, check_report, compile_together, export, finding_of, records, run_pytest, same_result  # noqa: F401
-from test_scatter import CASES, gradient_of, imported, operator_of, tensors_of  # noqa: F401
+from support.reproducers import RUN, SUFFIX, check_report, compile_together, export, finding_of, records, run_pytest, same_result  # noqa: F401
+from support.scatter_calls import CASES, gradient_of, imported, operator_of, tensors_of  # noqa: F401
 
 from msda_replay import write_capture
 from msda_replay.digest import digest

@@ -2,10 +2,10 @@
 
 import h5py
 import pytest
-from support import backward, make_problem
-from test_hooks import make_cubin
-from test_launches import CLIENT, TRITON
-from test_recording import record
+from support.cubins import make_cubin
+from support.launches import CLIENT, TRITON
+from support.problems import backward, make_problem
+from support.recording import record
 
 from msda_replay import Invocation, Result, read_capture, write_capture
 from msda_replay.cpu import backward as computed

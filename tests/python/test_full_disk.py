@@ -9,23 +9,13 @@ import h5py
 import numpy as np
 import pytest
 from conftest import BUILD, REPLAY, said
-from test_launches import CLIENT
-from test_recording import environment, pytestmark, record, target  # noqa: F401
+from support.full_disk import small_disk  # noqa: F401
+from support.launches import CLIENT
+from support.recording import environment, pytestmark, record, target  # noqa: F401
 
 from msda_replay import read_capture
 
 MEBIBYTE = 1 << 20
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of two mebibytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], capture_output=True).returncode != 0:
-        pytest.skip("may not mount a file system")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def checksum(array):

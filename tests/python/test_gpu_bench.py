@@ -283,7 +283,7 @@ def test_a_deformable_detr_build_gets_what_it_expects(rng):
 
     import torch
     from gpu import contenders
-    from support import backward, make_problem
+    from support.problems import backward, make_problem
 
     def array(pointer, kind, *shape):
         return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(kind)), shape)

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 from conftest import BUILD, SOURCE
-from support import backward, recorder_digest
-from test_launches import CLIENT, COL2IM
-from test_recording import pytestmark  # noqa: F401
+from support.launches import CLIENT, COL2IM
+from support.problems import backward, recorder_digest
+from support.recording import pytestmark  # noqa: F401
 
 sys.path.insert(0, str(SOURCE / "tools"))
 from gpu_check import bench as benches  # noqa: E402

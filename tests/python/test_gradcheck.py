@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from schemas import check
-from support import backward, make_problem
-from test_grid_sample import VARIANTS, call_of
+from support.grid_sample_calls import VARIANTS, call_of
+from support.problems import backward, make_problem
+from support.schemas import check
 
 from msda_replay import Invocation, write_capture
 

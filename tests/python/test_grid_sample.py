@@ -6,33 +6,14 @@ import os
 
 import numpy as np
 import pytest
-from conftest import SOURCE
-from grid_sample_loop import gradients
-from test_run import check_schema
+from support.grid_sample_calls import GRADIENTS, INPUTS, RECORDED, VARIANTS, call_of, conventions_of, without_outputs
+from support.grid_sample_loop import gradients
+from support.run_results import check_schema
 
 from msda_replay import Invocation, Result, read_capture, write_capture
 from msda_replay.__main__ import main
 
-RECORDED = dict(np.load(SOURCE / "tests" / "data" / "grid_sample" / "h200.npz"))
-VARIANTS = sorted({key.split("/")[0] for key in RECORDED})
-INPUTS, GRADIENTS = ("grad_output", "input", "grid"), ("grad_input", "grad_grid")
 ROUNDING = {"rounding", "ill_conditioned", "accumulation_order", "cell_boundary", "border_clamp"}
-
-
-def conventions_of(variant):
-    _, _, interpolation, padding, align = variant.split("-")
-    return {"interpolation": interpolation, "padding_mode": padding, "align_corners": int(align)}
-
-
-def call_of(variant, **facts):
-    tensors = {name: RECORDED[f"{variant}/{name}"].copy() for name in (*INPUTS, *GRADIENTS)}
-    return Invocation({name: tensors[name] for name in INPUTS}, {name: tensors[name] for name in GRADIENTS}, "",
-                      facts={**conventions_of(variant), **facts})
-
-
-def without_outputs(call):
-    call.outputs = {}
-    return call
 
 
 @pytest.fixture

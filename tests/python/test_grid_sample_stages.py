@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from grid_sample_loop import stages
-from test_grid_sample import INPUTS, RECORDED, VARIANTS, call_of, conventions_of, without_outputs
+from support.grid_sample_calls import INPUTS, RECORDED, VARIANTS, call_of, conventions_of, without_outputs
+from support.grid_sample_loop import stages
 
 from msda_replay import Invocation, write_capture
 

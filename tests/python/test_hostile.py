@@ -8,12 +8,12 @@ import time
 
 import h5py
 import pytest
-
 from conftest import BUILD, REPLAY
+from support.hostile import CLIENT, VFORK
+
 from msda_replay import read_capture
 
 RECORD, PRELOAD = BUILD / "bin" / "msda-record", BUILD / "lib" / "libmsda_record.so"
-CLIENT, VFORK = BUILD / "tests" / "hostile_client", BUILD / "tests" / "libvfork_at_start.so"
 
 
 def environment(**more):

@@ -15,7 +15,7 @@ import zipfile
 import numpy as np
 import pytest
 from conftest import SOURCE
-from support import make_problem
+from support.problems import make_problem
 
 from msda_replay import read_capture
 from msda_replay.__main__ import main

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from test_run import check_schema
+from support.run_results import check_schema
 
 from msda_replay import CaptureError
 from msda_replay.importer import import_case

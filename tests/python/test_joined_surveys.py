@@ -7,9 +7,9 @@ import shutil
 import h5py
 import pytest
 from conftest import BUILD
-from schemas import check
-from test_recording import environment, pytestmark, record  # noqa: F401
-from test_report import read as read_page
+from support.recording import environment, pytestmark, record  # noqa: F401
+from support.report_page import read as read_page
+from support.schemas import check
 
 SURVEY_CLIENT = BUILD / "stand_in" / "stand_in_survey_client"
 UNWRITTEN_CLIENT = BUILD / "stand_in" / "stand_in_unwritten_client"

@@ -11,20 +11,12 @@ import time
 import h5py
 import numpy as np
 import pytest
-from conftest import BUILD
-from support import backward, recorder_digest
-from test_msda_record import wait_until
-from test_recording import PRELOAD, RECORD, environment, pytestmark, record  # noqa: F401
+from support.launches import CLIENT, COL2IM, TRITON, alone, described
+from support.problems import backward
+from support.recording import PRELOAD, RECORD, environment, pytestmark, record  # noqa: F401
+from support.waiting import wait_until
 
 from msda_replay import read_capture
-
-CLIENT = BUILD / "stand_in" / "stand_in_client"
-COL2IM = "_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1IfLj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_"
-TRITON = "triton_multi_scale_deformable_attention_bwd_kernel"
-
-
-def alone(*arguments, **variables):
-    return subprocess.run([CLIENT, *map(str, arguments)], capture_output=True, text=True, timeout=60, env=environment(**variables))
 
 
 def writer_of(spool):
@@ -338,10 +330,6 @@ def test_a_limit_on_the_memory_that_can_be_shared(tmp_path, limit):
     done = record(*limited, options=["-o", tmp_path / "a.h5"])
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
     assert len(read_capture(tmp_path / "a.h5").invocations) == 3, done.stderr
-
-
-def described(array):
-    return f"{array.dtype} {'x'.join(map(str, array.shape))} {recorder_digest(np.ascontiguousarray(array).tobytes())}"
 
 
 @pytest.mark.parametrize("kernel", ["col2im17", "triton"])

@@ -9,11 +9,12 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import BUILD, REPLAY, SOURCE
+from support.many import mpirun, needs_mpi
+from support.problems import backward, make_problem
+
 from msda_replay import Invocation, write_capture
-from support import backward, make_problem
 
 SCHEMA = json.loads((SOURCE / "docs" / "run-many.schema.json").read_text())
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def make_capture(path, seed, wrong=(), rank=None, label=""):
@@ -129,15 +130,6 @@ def test_orders_are_added_up(replay, captures, tmp_path):
     assert [one["status"] for one in told["captures"]] == [0, 0, 0, 0, 2]
     text = replay("order", folder, expect=0).out
     assert text.startswith("4 captures: one order gives every recorded bit of ") and text.count("\n") == 5
-
-
-def mpirun(count, *arguments, program=REPLAY, **environment):
-    command = ["mpirun", "--oversubscribe", "-n", str(count), str(program), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **AS_ROOT, **environment})
-
-
-needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None or not (BUILD / "lib" / "libmsda_mpi.so").exists(),
-                               reason="no mpirun, or built without MPI")
 
 
 @needs_mpi

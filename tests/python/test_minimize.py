@@ -1,8 +1,8 @@
 """msda-replay minimize: the cause stays, recorded bits stay where nothing of theirs was cut, and it stops and continues."""
 
 import json
-import os
 import lzma
+import os
 import signal
 import subprocess
 import time
@@ -11,10 +11,10 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
-from support import backward, make_problem
+from support.problems import backward, make_problem
 
-from msda_replay.digest import digest
 from msda_replay import Invocation, Result, read_capture, write_capture
+from msda_replay.digest import digest
 from msda_replay.importer import import_case
 
 SCHEMA = json.loads((SOURCE / "docs" / "minimize.schema.json").read_text())

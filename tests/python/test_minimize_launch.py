@@ -10,9 +10,9 @@ import h5py
 import numpy as np
 import pytest
 from conftest import BUILD, REPLAY
-from schemas import check
-from test_original import on_stand_in
-from test_recording import pytestmark, record  # noqa: F401
+from support.original import on_stand_in
+from support.recording import pytestmark, record  # noqa: F401
+from support.schemas import check
 
 SURVEY_CLIENT = BUILD / "stand_in" / "stand_in_survey_client"
 UNWRITTEN_CLIENT = BUILD / "stand_in" / "stand_in_unwritten_client"

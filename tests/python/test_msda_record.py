@@ -14,18 +14,12 @@ import time
 import h5py
 import pytest
 from conftest import BUILD, REPLAY, said
-from test_recording import FLAKY, PRELOAD, RECORD, environment, pytestmark, record, target  # noqa: F401
+from support.recording import FLAKY, PRELOAD, RECORD, environment, pytestmark, record, target  # noqa: F401
+from support.waiting import wait_until
 
 from msda_replay import read_capture
 
 CLIENT = BUILD / "tests" / "hostile_client"
-
-
-def wait_until(holds, seconds=20):
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("options, why", [

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from conftest import SOURCE
 from nbclient import NotebookClient
-from test_grid_sample import call_of
-from test_launches import CLIENT
-from test_recording import FLAKY, record
-from test_recording import pytestmark as no_sanitizer
+from support.grid_sample_calls import call_of
+from support.launches import CLIENT
+from support.recording import FLAKY, record
+from support.recording import pytestmark as no_sanitizer
 
 from msda_replay import Invocation, write_capture
 

@@ -15,9 +15,9 @@ import h5py
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
-from damage import damage
-from support import backward, make_problem
-from test_grid_sample import call_of
+from support.damage import damage
+from support.grid_sample_calls import call_of
+from support.problems import backward, make_problem
 
 import msda_replay
 from msda_replay import CaptureError, CommandError, Invocation, Result, open_capture, read_capture, run, write_capture

@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 from conftest import DATA, SOURCE
-from order_loop import fitting_orders, fold, grid_addends, msda_addends
-from schemas import check
-from support import make_problem
+from support.order_loop import fitting_orders, fold, grid_addends, msda_addends
+from support.problems import make_problem
+from support.schemas import check
 
 from msda_replay import Invocation, write_capture
 

@@ -12,13 +12,12 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import SOURCE
-from test_launches import CLIENT, alone
-from test_recording import PRELOAD, environment, pytestmark, record, wait_for  # noqa: F401
+from support.launches import CLIENT, alone
+from support.recording import PRELOAD, environment, pytestmark, record, wait_for  # noqa: F401
+from support.user_adapter import EXAMPLE
 
 from msda_replay import Invocation, read_capture, write_capture
 
-# The example of the documentation is the adapter of the stand-in's kernel.
-EXAMPLE = json.loads(re.search(r"```json\n(.*?)```", (SOURCE / "docs" / "user-adapters.md").read_text(), re.S)[1])
 ENTRIES = [[], ["--ex"], ["--packed"], ["--as-kernel"]]
 
 

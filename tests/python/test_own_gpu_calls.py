@@ -9,8 +9,8 @@ import textwrap
 import numpy as np
 import pytest
 from conftest import BUILD, GRADIENTS, SOURCE, said
-from test_launches import described
-from test_recording import environment, pytestmark, record  # noqa: F401
+from support.launches import described
+from support.recording import environment, pytestmark, record  # noqa: F401
 
 from msda_replay import read_capture
 

@@ -11,11 +11,11 @@ import zipfile
 import numpy as np
 import pytest
 from conftest import REPLAY, SOURCE
-from test_launches import CLIENT
-from test_msda_record import wait_until
-from test_own_operators import CHANNELS, EXAMPLE, ROWS, SEGMENTS, call, random_call, summed  # noqa: F401
-from test_recording import pytestmark as with_recorder
-from test_recording import record
+from support.launches import CLIENT
+from support.own_operators import CHANNELS, EXAMPLE, ROWS, SEGMENTS, call, random_call, summed  # noqa: F401
+from support.recording import pytestmark as with_recorder
+from support.recording import record
+from support.waiting import wait_until
 
 from msda_replay import Invocation, read_capture, write_capture
 

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
-from support import backward, make_problem
+from support.problems import backward, make_problem
 
 import msda_replay
 from msda_replay import CaptureError, Invocation, Result, read_capture, write_capture

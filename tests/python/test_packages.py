@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from conftest import BUILD, DATA, REPLAY, SOURCE
-from test_recording import FLAKY, environment, pytestmark  # noqa: F401
+from support.recording import FLAKY, environment, pytestmark  # noqa: F401
 
 PACKAGE = SOURCE / "tools" / "package"
 VERSION = re.search("CMAKE_PROJECT_VERSION:STATIC=(.*)", (BUILD / "CMakeCache.txt").read_text())[1]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from conftest import SOURCE
-from support import backward, make_problem
-from test_run import check_schema
+from support.problems import backward, make_problem
+from support.run_results import check_schema
 
 from msda_replay import Invocation, Result, write_capture
 

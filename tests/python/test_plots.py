@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 from conftest import SOURCE
-from support import backward, make_problem
-from test_grid_sample import call_of
+from support.grid_sample_calls import call_of
+from support.problems import backward, make_problem
 
 from msda_replay import CaptureError, Invocation, Result, open_capture, plot_cell, plot_errors, plot_pyramid, run, save_call, write_capture
 from msda_replay.plots.errors import ulp_distance

@@ -4,47 +4,16 @@ import json
 import re
 import resource
 import subprocess
-import sys
 
 import h5py
 import jsonschema
 import numpy as np
 import pytest
 from conftest import REPLAY, SOURCE
-from test_hooks import make_cubin
-from test_launches import CLIENT
-from test_original import SCHEMA, on_stand_in
-from test_original import launched as launched_known  # noqa: F401
-from test_recording import pytestmark, record  # noqa: F401
-
-sys.path.insert(0, str(SOURCE / "tools"))
-from gpu_check.poison import ADAPTER  # noqa: E402
-
-COUNT = 256
-
-
-def name_of(kernel):
-    return f"_Z{len('poison_' + kernel)}poison_{kernel}iPKfPfS1_"
-
-
-@pytest.fixture
-def launched(tmp_path):
-    """Records launches of one of the kernels. Returns the capture."""
-
-    def make(kernel, launches=1, atomics=None):
-        capture, adapter, image = tmp_path / f"{kernel}.h5", tmp_path / "mine.json", tmp_path / f"{kernel}.cubin"
-        adapter.write_text(json.dumps(ADAPTER))
-        image.write_bytes(make_cubin([name_of(kernel)], bytes(8)))  # shorter than an instruction: nothing can be counted in it
-        done = record(CLIENT, "--kernel", f"poison_{kernel}", "--image", image, "--seed", "7", "--launches", str(launches),
-                      options=["-o", capture, "--adapter", adapter])
-        assert done.returncode == 0 and capture.exists(), done.stderr
-        if atomics is not None:
-            with h5py.File(capture, "r+") as file:
-                for code in file["kernels"].values():
-                    code.attrs.update(atomics)
-        return capture
-
-    return make
+from support.original import SCHEMA, on_stand_in
+from support.original import launched as launched_known  # noqa: F401
+from support.poisoned import COUNT, launched  # noqa: F401
+from support.recording import pytestmark, record  # noqa: F401
 
 
 @pytest.fixture

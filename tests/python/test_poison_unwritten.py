@@ -6,11 +6,11 @@ import subprocess
 import h5py
 import pytest
 from conftest import REPLAY
-from schemas import check
-from test_original import on_stand_in
-from test_poison import COUNT, launched  # noqa: F401
-from test_recording import pytestmark, record  # noqa: F401
-from test_survey_poison import CLIENT
+from support.original import on_stand_in
+from support.poisoned import COUNT, launched  # noqa: F401
+from support.recording import pytestmark, record  # noqa: F401
+from support.schemas import check
+from support.survey_poison import CLIENT
 
 # Of the client's kernels with that verdict those that change something when they run as recorded; and the memory that they depend on.
 KEPT = {

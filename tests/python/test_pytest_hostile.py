@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import h5py
 import pytest
 from conftest import SOURCE
-from test_pytest_plugin import HEAD, session, with_workers  # noqa: F401 (a fixture)
-from test_recording import PRELOAD, environment, pytestmark  # noqa: F401
+from support.pytest_sessions import HEAD, session, with_workers  # noqa: F401 (a fixture)
+from support.recording import PRELOAD, environment, pytestmark  # noqa: F401
 
 from msda_replay.pytest_plugin import files, recorder
 

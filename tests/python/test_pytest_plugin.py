@@ -7,30 +7,19 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import time
 import xml.etree.ElementTree
 
 import numpy as np
 import pytest
 from conftest import BUILD, REPLAY, SOURCE
-from test_recording import PRELOAD, environment, pytestmark  # noqa: F401
+from support.pytest_sessions import HEAD, run_session, session, with_workers  # noqa: F401
+from support.recording import PRELOAD, environment, pytestmark  # noqa: F401
 
 from msda_replay import read_capture
 from msda_replay.pytest_plugin import files
 from msda_replay.pytest_plugin.assertions import Comparison
 from msda_replay.pytest_plugin.settings import CAUSES, DIALECTS
-
-HEAD = f"""
-import os, pathlib, signal, subprocess, sys
-sys.path.insert(0, {str(SOURCE / 'tools' / 'bench')!r})
-import msda_replay.libmsda, numpy as np, pytest
-from libmsda import Operator, make_inputs
-msda_replay.libmsda.find_program = lambda name: {str(BUILD / 'bin')!r} + "/" + name  # also where a test hides it
-
-def gradients(seed=0):
-    return Operator(dialect=1, padding=1).backward(make_inputs(B=1, Q=8, M=2, P=2, D=4, levels=((5, 6), (3, 2)), seed=seed))
-"""
 
 # The reference of the second is wrong in one element; the third fails when it is run for the first time.
 THREE = """
@@ -51,39 +40,6 @@ def test_flaky():
         expected[0, 2, 1, 0, 1, 0] += 1
     np.testing.assert_allclose(found["grad_sampling_locations"], expected, rtol=1e-2)
 """
-
-
-class Session:
-    """A pytest that has ended."""
-
-    def __init__(self, folder, done):
-        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
-        self.folder, captures = folder, folder / "msda-captures"
-        self.captures = {path.name: path for path in sorted(captures.iterdir())} if captures.exists() else {}
-
-    def invocations(self, name):
-        return read_capture(self.captures[name]).invocations
-
-
-def run_session(folder, lines, *arguments, on=("--msda",), ini="", package=SOURCE / "tools" / "python", **variables):
-    """Runs pytest with the plugin on a test file with these lines. Of other plugins it loads those that are named alone: importing
-    the others, twice in each session, would take as long as all else."""
-    (folder / "test_it.py").write_text(HEAD + textwrap.dedent(lines))
-    (folder / "pytest.ini").write_text("[pytest]\n" + ini)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", *on, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300,
-                          env=environment(PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", **variables))
-    return Session(folder, done)
-
-
-@pytest.fixture
-def session(tmp_path):
-    return functools.partial(run_session, tmp_path)
-
-
-def with_workers(count):
-    pytest.importorskip("xdist")
-    return "-p", "xdist", "-n", str(count)
 
 
 def with_reruns():
@@ -531,7 +487,7 @@ def test_torch(session, replay):
     lambda a: a, lambda a: a.reshape(-1, 4), lambda a: a.transpose(0, 2, 1, 3), lambda a: a.astype(np.float64), lambda a: a[..., ::-1],
 ])
 def test_where_an_array_lies_in_an_output(tmp_path, problem, rng, shown):
-    from support import backward
+    from support.problems import backward
 
     from msda_replay import Invocation, write_capture
     from msda_replay.pytest_plugin.attach import attach
@@ -554,7 +510,7 @@ def test_where_an_array_lies_in_an_output(tmp_path, problem, rng, shown):
 @pytest.fixture
 def attached(tmp_path, problem, rng):
     """Attaches comparisons to a call with these outputs, and returns what told something, the call, and the capture."""
-    from support import backward
+    from support.problems import backward
 
     from msda_replay import Invocation, write_capture
     from msda_replay.pytest_plugin.attach import attach

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 from conftest import BUILD, REPLAY, SOURCE
-from test_hooks import make_cubin
-from test_recording import environment, pytestmark  # noqa: F401
+from support.cubins import make_cubin
+from support.recording import environment, pytestmark  # noqa: F401
 
 HEAD = f"""
 import ctypes

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import DATA
-from support import element_invocation
+from support.problems import element_invocation
 
 from msda_replay import write_capture
 

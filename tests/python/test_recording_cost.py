@@ -4,7 +4,6 @@ import importlib.util
 import json
 import math
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 from conftest import BUILD, SOURCE
 
 BENCH = SOURCE / "tools" / "bench"
-CLIENT = pathlib.Path(__file__).resolve().parent / "stand_in_client.py"
+CLIENT = SOURCE / "tests" / "python" / "support" / "stand_in_client.py"
 sys.path.insert(0, str(BENCH))
 import recording_cost  # noqa: E402
 from recording import judge, runs  # noqa: E402

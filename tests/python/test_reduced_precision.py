@@ -3,8 +3,8 @@ own, or made of bits here."""
 
 import numpy as np
 import pytest
-from support import backward, bfloat16, make_problem, stages
-from test_run import check_schema
+from support.problems import backward, bfloat16, make_problem, stages
+from support.run_results import check_schema
 
 from msda_replay import Invocation, Result, write_capture
 

@@ -8,16 +8,16 @@ import os
 import re
 import shutil
 import subprocess
-import xml.etree.ElementTree as ET
 
-import browser
 import h5py
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY
-from damage import peak_memory
-from support import backward, make_problem
-from test_grid_sample import call_of
+from support import browser
+from support.damage import peak_memory
+from support.grid_sample_calls import call_of
+from support.problems import backward, make_problem
+from support.report_page import read
 
 from msda_replay import Invocation, read_capture, write_capture
 
@@ -26,61 +26,6 @@ V01 = sorted((DATA / "v0.1").glob("*.h5"))
 SHIPPED = [*JUDGED, *V01, DATA / "h200_border_noalign_0.npz"]
 GRID = ["2d-float32-bilinear-zeros-0", "2d-float16-bicubic-border-1", "3d-float32-bilinear-reflection-0"]
 EVIL = "</script><script>alert(1)</script><img src=http://example.com/x onerror=alert(2)> \x1b[31m\u202e&amp;\"'"
-VOID = {"meta", "link", "input"}
-
-
-class Reader(html.parser.HTMLParser):
-    """Checks that elements nest, and keeps texts, ids, links, scripts and drawings."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.ids, self.links, self.texts, self.tags, self.attributes = [], [], [], [], [], set()
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        named = dict(attributes)
-        assert len(named) == len(attributes), self.get_starttag_text()
-        self.tags.append(tag)
-        self.attributes.update(named)
-        if "id" in named:
-            self.ids.append(named["id"])
-        self.links += [named[name] for name in ("href", "src", "action", "data", "srcset") if name in named]
-        if tag not in VOID and not self.get_starttag_text().endswith("/>"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1:] not in (["style"], ["script"]):
-            self.texts.append(data)
-
-    @property
-    def text(self):
-        return re.sub(r"\s+", " ", " ".join(self.texts))
-
-
-def read(path):
-    text = path.read_text()
-    page = Reader(text)
-    assert len(page.ids) == len(set(page.ids))
-    for link in page.links:
-        assert link == "data:," or (link.startswith("#") and link[1:] in page.ids) or re.fullmatch(r"[\w-]+\.html", link), link
-    assert page.tags.count("script") == page.tags.count("style") == 1
-    assert not [name for name in page.attributes if name.startswith("on") or name == "style"]
-    assert "http:" not in text.replace("http://example.com", "") and "https:" not in text
-    assert ">-0</text>" not in text  # a place is never -0
-    for drawing in re.findall(r"<svg.*?</svg>", text, re.S):
-        assert not re.search(r"\b(nan|inf)\b", drawing.split("<title>")[0])
-        for element in ET.fromstring(drawing).iter():
-            for name in ("d", "x", "y", "cx", "cy", "r", "width", "height", "viewBox"):
-                assert not re.search("nan|inf", element.get(name, "")), drawing[:300]
-    return page
 
 
 @pytest.fixture(scope="session")

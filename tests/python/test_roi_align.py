@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_run import check_schema
+from support.run_results import check_schema
 
 from msda_replay import CaptureError, read_capture, write_capture
 from msda_replay.importer import import_case

@@ -1,5 +1,6 @@
 """Which folder may include which: no file includes from a folder above its own, and docs/architecture.md says so."""
 
+import ast
 import re
 
 import pytest
@@ -117,6 +118,25 @@ def test_cbor_is_read_in_one_place():
     readers = {str(path.relative_to(SOURCE)) for top in ("kernels", "recorder", "analysis", "replay") for path in (SOURCE / top).rglob("*")
                if path.suffix in (".h", ".cpp") and re.search(r"\bfrom_(cbor|msgpack|bson|ubjson)\(", path.read_text())}
     assert readers == {"recorder/capture/cbor.cpp"}
+
+
+def imported_by(path):
+    """The modules that a Python file imports, also in a function."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (name.name for name in node.names)
+
+
+def test_no_test_imports_from_another():
+    """What two of them use is in tests/python/support/, which knows none of them."""
+    files = list((SOURCE / "tests" / "python").rglob("*.py"))
+    tests = {path.stem for path in files if path.name.startswith("test_")}
+    assert len(tests) > 100
+    for path in files:
+        assert not set(imported_by(path)) & tests, f"{path.relative_to(SOURCE)} imports from another test"
 
 
 def test_headers_may_be_included_twice():

@@ -6,21 +6,11 @@ import re
 import numpy as np
 import pytest
 from conftest import GRADIENTS, REPLAY
-from schemas import check
-from support import backward, make_problem
-from terminal import Shown
+from support.problems import backward, make_problem
+from support.run_results import check_schema, right_invocation
+from support.terminal import Shown
 
 from msda_replay import Invocation, Result, write_capture
-
-def check_schema(result):
-    check(result, "run")
-
-
-def right_invocation(rng, dtype=np.float32, tolerance=(1e-3, 1e-2), **sizes):
-    inputs = make_problem(rng, dtype=dtype, **sizes)
-    outputs = {name: array.astype(dtype) for name, array in backward(inputs).items()}
-    atol, rtol = tolerance or (None, None)
-    return Invocation(inputs, outputs, "msda_triton", atol=atol, rtol=rtol, kernel="a_kernel")
 
 
 def test_schema_of_every_kind_of_result(replay, demo_capture, tmp_path, rng):

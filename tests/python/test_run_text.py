@@ -11,9 +11,9 @@ import termios
 import numpy as np
 import pytest
 from conftest import GRADIENTS, REPLAY
-from support import backward
-from terminal import read_terminal
-from test_run import check_schema, right_invocation
+from support.problems import backward
+from support.run_results import check_schema, right_invocation
+from support.terminal import read_terminal
 
 from msda_replay import Result, write_capture
 

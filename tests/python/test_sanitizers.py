@@ -8,7 +8,7 @@ import subprocess
 import h5py
 import pytest
 from conftest import BUILD, SOURCE, said
-from test_recording import RECORD, environment, pytestmark  # noqa: F401
+from support.recording import RECORD, environment, pytestmark  # noqa: F401
 
 GCC = shutil.which("g++")
 CLANG = next(filter(None, map(shutil.which, ("clang++", "clang++-18", "clang++-17", "clang++-16"))), None)

@@ -6,8 +6,8 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
-from support import backward, bfloat16, make_problem
-from test_grid_sample import GRADIENTS, INPUTS, RECORDED, conventions_of
+from support.grid_sample_calls import GRADIENTS, INPUTS, RECORDED, conventions_of
+from support.problems import backward, bfloat16, make_problem
 
 from msda_replay import CaptureError, open_capture, read_capture, save_call
 from msda_replay.importer import import_case

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from conftest import SOURCE
-from ptx_machine import Kernel, Memory
+from support.ptx_machine import Kernel, Memory
 
 KERNEL = Kernel((SOURCE / "recorder/device/save.ptx").read_text(), threads=256)
 FOUND, MOST = 0x10000, 4095

@@ -3,8 +3,8 @@
 
 import numpy as np
 import pytest
-from test_run import check_schema
-from test_scatter import imported, tensors_of  # noqa: F401 (a fixture)
+from support.run_results import check_schema
+from support.scatter_calls import imported, tensors_of  # noqa: F401 (a fixture)
 
 from msda_replay import write_capture
 from msda_replay.importer import import_case

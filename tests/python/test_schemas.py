@@ -8,7 +8,7 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
-from support import backward, make_problem
+from support.problems import backward, make_problem
 
 from msda_replay import Invocation, Result, write_capture
 

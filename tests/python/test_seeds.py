@@ -6,7 +6,7 @@ import subprocess
 import h5py
 import pytest
 from conftest import BUILD, said
-from test_recording import environment, pytestmark, record, target  # noqa: F401
+from support.recording import environment, pytestmark, record, target  # noqa: F401
 
 from msda_replay import read_capture, write_capture
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 from conftest import SOURCE
-from ptx_machine import Kernel, Memory
+from support.ptx_machine import Kernel, Memory
 
 KERNEL = Kernel((SOURCE / "recorder/device/settle.ptx").read_text(), threads=256)
 COUNT, MOST_PIECES = 0x10000, 32

@@ -8,9 +8,9 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from support import backward, make_problem, stages
-from test_launches import CLIENT
-from test_recording import FLAKY, PRELOAD, environment, pytestmark, record, target, wait_for  # noqa: F401
+from support.launches import CLIENT
+from support.problems import backward, make_problem, stages
+from support.recording import FLAKY, PRELOAD, environment, pytestmark, record, target, wait_for  # noqa: F401
 
 from msda_replay import read_capture
 from msda_replay.digest import digest

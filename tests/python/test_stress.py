@@ -6,23 +6,14 @@ import os
 import jsonschema
 import numpy as np
 import pytest
-from conftest import DATA, REPLAY, SOURCE
-from support import make_problem
-from terminal import Shown
+from conftest import REPLAY, SOURCE
+from support.library_test import as_library_tests_do, recorded  # noqa: F401
+from support.terminal import Shown
 
 from msda_replay import Invocation, write_capture
-from msda_replay.__main__ import main
 from msda_replay.digest import digest
 
 SCHEMA = json.loads((SOURCE / "docs" / "stress.schema.json").read_text())
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    """One head of a real failing call."""
-    path = tmp_path_factory.mktemp("stress") / "recorded.h5"
-    assert main(["import", str(DATA / "h200_border_noalign_0.npz"), "-o", str(path)]) == 0
-    return path
 
 
 @pytest.fixture
@@ -33,15 +24,6 @@ def stress(replay):
         return told
 
     return run
-
-
-def as_library_tests_do(tmp_path, **facts):
-    rng = np.random.default_rng(1)
-    inputs = make_problem(rng, heads=1, channels=4, queries=50, levels=((32, 30), (9, 8)))
-    inputs["sampling_locations"] = rng.random(inputs["sampling_locations"].shape).astype(np.float32)
-    path = tmp_path / "call.h5"
-    write_capture(path, [Invocation(inputs, {}, "msda_triton", **facts)], overwrite=True)
-    return path
 
 
 def test_inputs_are_recognized(recorded, stress):

@@ -8,9 +8,9 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
-from support import make_problem
-from terminal import Shown
-from test_many import mpirun, needs_mpi
+from support.many import mpirun, needs_mpi
+from support.problems import make_problem
+from support.terminal import Shown
 
 from msda_replay import Invocation, write_capture
 

@@ -1,6 +1,5 @@
 """msda-replay survey and msda-record --survey, on the stand-in CUDA driver: kernels of each verdict, and what must not happen twice."""
 
-import json
 import os
 import struct
 import subprocess
@@ -9,13 +8,12 @@ import sys
 import h5py
 import pytest
 from conftest import BUILD, REPLAY
-from schemas import check
-from test_launches import CLIENT, COL2IM, alone
-from test_hooks import make_cubin
-from test_report import read as read_page
-from test_recording import PRELOAD, RECORD, environment, pytestmark, record  # noqa: F401
+from support.cubins import make_cubin
+from support.launches import CLIENT, COL2IM, alone
+from support.recording import PRELOAD, RECORD, environment, pytestmark, record  # noqa: F401
+from support.report_page import read as read_page
+from support.surveys import PROGRAM, SURVEY_CLIENT, check_extra, plain, surveyed
 
-SURVEY_CLIENT = BUILD / "stand_in" / "stand_in_survey_client"
 # The client's kernels, what they are, and how many launches of each were surveyed.
 VERDICTS = {
     "survey_drawn_sum": ("order_only", 5),
@@ -41,26 +39,6 @@ VERDICTS = {
 }
 
 
-def plain(*words):
-    return subprocess.run([SURVEY_CLIENT, *words], capture_output=True, text=True, timeout=60, env=environment()).stdout
-
-
-def judged(capture):
-    """What a survey found of each kernel, by its name."""
-    told = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
-    result = json.loads(told.stdout)
-    check(result, "survey")
-    assert told.returncode == any(kernel["varied"] for kernel in result["kernels"])
-    return {kernel["mangled"]: kernel for kernel in result["kernels"]}
-
-
-def surveyed(capture, *words, options=(), **variables):
-    """The same of the client; what it prints must be as without the survey."""
-    done = record(SURVEY_CLIENT, *words, options=["--survey", "--hook", "driver", "-o", capture, *map(str, options)], **variables)
-    assert (done.returncode, done.stdout) == (0, plain(*words)), done.stderr
-    return judged(capture)
-
-
 def check_kept(capture, kernels):
     """The first launch of each kernel that varied is recorded, with all of the memory behind its pointers; not of one with a variable."""
     terms = 2**3 * sum(1 / (i + 1) for i in range(1000))  # after three launches of survey_twice
@@ -75,12 +53,6 @@ def check_kept(capture, kernels):
             (was,), (result,) = struct.unpack("<f", before), struct.unpack("<f", after)
             assert result - was == pytest.approx(terms, rel=1e-4)
             assert one.attrs["pointers"] == "outputs/memory_0@0 inputs/memory_1@8"
-
-
-def check_extra(kernel):
-    """Two extra launches of each, and 20 more of one that differed only beside other work, by chance."""
-    more = kernel["extra_launches"] - 2 * kernel["surveyed"]
-    assert more in ((0, 20, 40, 60, 80) if kernel["varied"] else (0,)), kernel
 
 
 @pytest.mark.parametrize("asynchronous", [0, 1])
@@ -196,25 +168,6 @@ def test_the_program_has_the_result_of_its_own_launch(tmp_path):
     """Of three launches, each followed by two others."""
     done = record(SURVEY_CLIENT, "number", options=["--survey", "--hook", "driver", "-o", tmp_path / "a.h5"])
     assert "number 3" in plain("number").splitlines() and "number 7" in done.stdout.splitlines()
-
-
-PROGRAM = """
-import ctypes, sys
-driver = getattr(ctypes, sys.argv[1])(sys.argv[2])
-image = open(sys.argv[3], "rb").read()
-def check(result):
-    assert result == 0, result
-def step(function, stream):
-    check(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, (ctypes.c_void_p * 1)(ctypes.addressof(memory)), None))  # here
-check(driver.cuInit(0))
-context, module, function, memory = (ctypes.c_void_p() for _ in range(4))
-check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-check(driver.cuCtxSetCurrent(context))
-check(driver.cuModuleLoadData(ctypes.byref(module), image))
-check(driver.cuModuleGetFunction(ctypes.byref(function), module, b"survey_number"))
-check(driver.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4)))
-step(function, None)
-"""
 
 
 @pytest.mark.parametrize("library, holds_lock", [("PyDLL", True), ("CDLL", False)])

@@ -11,12 +11,12 @@ from fractions import Fraction
 import h5py
 import pytest
 from conftest import BUILD, REPLAY
-from test_atomic_lines import NVCC, PROGRAM, cubins, needs_nvcc  # noqa: F401
-from test_launches import CLIENT
-from test_recording import pytestmark, record  # noqa: F401
-from test_report import read as read_page
-from test_survey import PROGRAM as LAUNCHES
-from test_survey import surveyed
+from support.launches import CLIENT
+from support.lined_cubins import NVCC, PROGRAM, cubins, needs_nvcc  # noqa: F401
+from support.recording import pytestmark, record  # noqa: F401
+from support.report_page import read as read_page
+from support.surveys import PROGRAM as LAUNCHES
+from support.surveys import surveyed
 
 UNIT = Fraction(1, 1 << 24)
 

@@ -6,8 +6,8 @@ import subprocess
 import h5py
 import pytest
 from conftest import BUILD
-from test_recording import environment, pytestmark, record  # noqa: F401
-from test_survey import check_extra, judged
+from support.recording import environment, pytestmark, record  # noqa: F401
+from support.surveys import check_extra, judged
 
 GRAPH_CLIENT = BUILD / "stand_in" / "stand_in_graph_client"
 TIMES = 3  # that the client launches its graph

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 from conftest import BUILD, REPLAY
-from test_hooks import make_cubin
-from test_recording import environment, pytestmark  # noqa: F401
+from support.cubins import make_cubin
+from support.recording import environment, pytestmark  # noqa: F401
 
 import msda_replay
 

@@ -8,14 +8,14 @@ import sys
 
 import h5py
 import pytest
-from conftest import BUILD, REPLAY
-from schemas import check
-from test_recording import RECORD, environment, pytestmark, record  # noqa: F401
-from test_report import read as read_page
+from conftest import REPLAY
+from support.recording import RECORD, environment, pytestmark, record  # noqa: F401
+from support.report_page import read as read_page
+from support.schemas import check
+from support.survey_poison import CLIENT
 
 import msda_replay
 
-CLIENT = BUILD / "stand_in" / "stand_in_unwritten_client"
 PARTS = ("dependent", "independent", "partial", "copied", "varying", "unsurveyed")
 
 

@@ -6,8 +6,8 @@ import subprocess
 import h5py
 import pytest
 from conftest import REPLAY, SOURCE
-from test_survey import surveyed
-from test_recording import pytestmark  # noqa: F401
+from support.recording import pytestmark  # noqa: F401
+from support.surveys import surveyed
 
 # What to type, a dash if nothing is known, and the kernel's name as the driver has it.
 SEEN = [line.split("\t") for line in (SOURCE / "tests/data/survey/varying_kernels.txt").read_text().splitlines()]

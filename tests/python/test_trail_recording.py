@@ -9,12 +9,12 @@ import subprocess
 
 import pytest
 from conftest import BUILD, REPLAY
-from support import recorder_digest
-from test_full_disk import small_disk  # noqa: F401
-from test_hostile import CLIENT as CALLING_CLIENT
-from test_recording import PRELOAD, RECORD, environment, pytestmark, record, wait_for  # noqa: F401
-from test_survey_hostile import CLIENT as HOSTILE_CLIENT
-from test_survey_hostile import WORDS, run
+from support.full_disk import small_disk  # noqa: F401
+from support.hostile import CLIENT as CALLING_CLIENT
+from support.hostile_surveys import CLIENT as HOSTILE_CLIENT
+from support.hostile_surveys import WORDS, run
+from support.problems import recorder_digest
+from support.recording import PRELOAD, RECORD, environment, pytestmark, record, wait_for  # noqa: F401
 
 import msda_replay
 

@@ -6,9 +6,7 @@ import shutil
 
 import h5py
 import pytest
-from schemas import check
-from test_report import read as read_page
-from made_trails import (
+from support.made_trails import (
     ADAM,
     CONV,
     COPY_IN,
@@ -39,6 +37,8 @@ from made_trails import (
     training,
     write_trail,
 )
+from support.report_page import read as read_page
+from support.schemas import check
 
 STEPS = 20
 AT = 7  # the step in which the runs part

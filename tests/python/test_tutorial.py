@@ -6,9 +6,8 @@ import re
 import shutil
 
 import pytest
-
 from conftest import BUILD, SOURCE
-from follow_tutorial import follow, paste
+from support.follow_tutorial import follow, paste
 
 pytestmark = [pytest.mark.long, pytest.mark.pages("docs/tutorial.md (or docs/skill/SKILL.md)",
                                 "copy what the command prints now into the page, and state its exit status")]

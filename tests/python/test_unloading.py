@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from conftest import BUILD
-from test_recording import environment, pytestmark, record  # noqa: F401
+from support.recording import environment, pytestmark, record  # noqa: F401
 
 from msda_replay import read_capture
 

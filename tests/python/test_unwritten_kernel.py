@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 from conftest import SOURCE
-from ptx_machine import Kernel, Memory
+from support.ptx_machine import Kernel, Memory
 
 KERNEL = Kernel((SOURCE / "recorder/device/unwritten.ptx").read_text(), threads=256)
 COUNTS, MOST_PIECES, FILL, CHECK, SMALL, NAN = 0x10000, 32, 0, 1, 0, 0xFFFFFFFF

@@ -68,9 +68,9 @@ def gpu_count():
 
 def support():
     sys.path.insert(0, str(SOURCE / "tests" / "python"))
-    import support as module
+    from support import problems
 
-    return module
+    return problems
 
 
 def real_captures(bench):

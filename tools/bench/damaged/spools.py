@@ -4,7 +4,7 @@ import ctypes
 import struct
 
 import numpy as np
-from damage import BYTEWISE
+from support.damage import BYTEWISE
 
 HEADER = struct.Struct("<IIQQQ")  # magic, kind, bytes of the message and of the payload, checksum
 FILE_HEADER_BYTES = 16

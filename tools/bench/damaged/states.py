@@ -4,7 +4,7 @@ import copy
 import json
 import os
 
-from damage import BYTEWISE
+from support.damage import BYTEWISE
 from msda_replay.digest import digest
 
 VALUES = (-1, 0, 1, 2**31 - 1, 2**31, 2**62, 2**63 - 1, 2**63, -2**63, 2**64 - 1, 2**64, 10**400, 0.5, -0.0, 1e308, -1e308, 5e-324, "x", "", "1",

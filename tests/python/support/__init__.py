@@ -1,0 +1,1 @@
+"""What the tests share: programs to record, results to read, and slow loops to compare with."""
