@@ -1,5 +1,5 @@
 // The table of a recorded call's attributes, which the reader, the writer, `show` and the recorder's builder share. The
-// Python package has a copy (tests/python/test_package.py compares).
+// Python package has a copy (tests/python/package/test_package.py compares).
 #pragma once
 
 #include <string_view>

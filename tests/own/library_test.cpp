@@ -1,5 +1,5 @@
 // The process of a library: its time limits, and what becomes of its answers. What libraries compute, and what is
-// refused of them, tests/python/test_own_libraries.py tests from outside.
+// refused of them, tests/python/operators/test_own_libraries.py tests from outside.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

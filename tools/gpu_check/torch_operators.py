@@ -11,7 +11,7 @@ LIMIT_S = 300
 @check("torch-operators", "deterministic operators in PyTorch: the CPU's bits, autograd, compile, graphs", ["torch", "pytest"])
 def torch_operators(bench):
     def tests():
-        tests = SOURCE / "tests" / "python" / "test_torch.py"
+        tests = SOURCE / "tests" / "python" / "pytorch" / "test_torch.py"
         command = [bench.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest", tests,
                    "-k", "not libmsda_does_not_reach"]  # that one needs a machine without a GPU
         done = bench.run(command, expected=(0, 1), limit=LIMIT_S, PYTHONPATH=SOURCE / "tools" / "python",

@@ -331,7 +331,7 @@ def import_damaged(folder, seed, count):
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_damaged_archives(tmp_path, seed):
-    environment = {**os.environ, "MSDA_SOURCE": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MSDA_SOURCE": str(SOURCE), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, __file__, str(tmp_path), str(seed), "1000"], capture_output=True, text=True, timeout=300,
                           env=environment, preexec_fn=in_little_memory)
     assert (done.returncode, done.stderr) == (0, "")

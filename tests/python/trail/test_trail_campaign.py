@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -147,7 +148,7 @@ sys.exit(subprocess.run(sys.argv[at + 1:]).returncode)
 """
 CLIENT = """
 import json, os, sys
-sys.path[:0] = [{tests!r}, {bench!r}]
+sys.path[:0] = [{here!r}, {tests!r}, {bench!r}]
 from trails import client
 chosen = client.parse(sys.argv[1:])
 if os.environ.get("SKIP"):
@@ -178,7 +179,7 @@ sys.exit(int(first is not None))
 def stand_ins(tmp_path, monkeypatch):
     folder = tmp_path / "build" / "bin"
     folder.mkdir(parents=True)
-    words = {"python": sys.executable, "dropout": DROPOUT, "tests": str(SOURCE / "tests" / "python"), "bench": str(TRAILS.parent)}
+    words = {"python": sys.executable, "dropout": DROPOUT, "here": str(pathlib.Path(__file__).parent), "tests": str(SOURCE / "tests" / "python"), "bench": str(TRAILS.parent)}
     for name, text in (("msda-record", RECORD), ("msda-replay", REPLAY), ("client.py", CLIENT)):
         (folder / name).write_text(text.format(**words))
         (folder / name).chmod(0o755)
