@@ -30,7 +30,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCE / part) for part in ("tools/bench", "tools/python", "tests/python")]
+sys.path[:0] = [str(SOURCE / part) for part in ("tools/bench", "tools/python", "tests/python", "tests")]
 
 from support.damage import damage as damage_capture  # noqa: E402
 from damaged import commands, judge, runner, seeds, spools, states  # noqa: E402

@@ -1,4 +1,4 @@
-"""tools/bench/campaign.py: its operator against closed forms, its bounds against its kernels, its faults, and its judge against programs
+"""tests/campaign.py: its operator against closed forms, its bounds against its kernels, its faults, and its judge against programs
 that answer wrongly."""
 
 import functools
@@ -11,12 +11,12 @@ import h5py
 import numpy as np
 import pytest
 from conftest import REPLAY, SOURCE
-from support.campaign_answers import BENCH, answering, problem_of, run
+from support.campaign_answers import TESTS, answering, problem_of, run
 from support.grid_sample_loop import gradients as loop_gradients
 from support.problems import backward as other_backward
 from support.problems import bfloat16, make_problem
 
-sys.path.insert(0, str(BENCH))
+sys.path.append(str(TESTS))
 from campaign import answers, cases, captures, misses, rounding, steps, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
 from campaign import grid_sample, interpolate, real_calls, recorded, roi_align, scatter_add  # noqa: E402
@@ -308,7 +308,7 @@ def test_the_document_lists_every_kind(operator_of):
 
 def run_alone(*arguments):
     """The same as a process of its own, which may have more of them."""
-    command = [sys.executable, BENCH / "campaign.py", *arguments]
+    command = [sys.executable, TESTS / "campaign.py", *arguments]
     return subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=500)
 
 

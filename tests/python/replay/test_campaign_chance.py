@@ -1,4 +1,4 @@
-"""tools/bench/campaign/chance.py: the campaign's judge accepts that `run` does not name a buffer in 16 bits only where chance explains what fits it."""
+"""tests/campaign/chance.py: the campaign's judge accepts that `run` does not name a buffer in 16 bits only where chance explains what fits it."""
 
 import json
 import sys
@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import REPLAY
-from support.campaign_answers import BENCH, answering, problem_of, run
+from support.campaign_answers import TESTS, answering, problem_of, run
 
-sys.path.insert(0, str(BENCH))
+sys.path.append(str(TESTS))
 from campaign import cases, chance, rounding, steps  # noqa: E402
 from campaign import judge as judging  # noqa: E402
 from campaign.msda import operator, problems  # noqa: E402

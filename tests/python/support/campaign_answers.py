@@ -9,8 +9,8 @@ import sys
 import numpy as np
 from conftest import REPLAY, SOURCE
 
-BENCH = SOURCE / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
+TESTS = SOURCE / "tests"
+sys.path.append(str(TESTS))
 from campaign.msda import problems  # noqa: E402
 
 
@@ -35,7 +35,7 @@ sys.exit(done.returncode)
     return program
 
 
-SPEC = importlib.util.spec_from_file_location("campaign_program", BENCH / "campaign.py")  # its package has the name campaign
+SPEC = importlib.util.spec_from_file_location("campaign_program", TESTS / "campaign.py")  # its package has the name campaign
 PROGRAM = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(PROGRAM)
 

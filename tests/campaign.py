@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Is msda-replay ever wrong? Makes captures whose right judgement is known, runs `msda-replay run` on them, and counts.
 
-    python3 tools/bench/campaign.py --captures 3000 [--operator msda] [--seed 1] [--jobs 2] [--replay build/bin/msda-replay] [--keep DIR] [--assert]
-    python3 tools/bench/campaign.py --capture FILE
+    python3 tests/campaign.py --captures 3000 [--operator msda] [--seed 1] [--jobs 2] [--replay build/bin/msda-replay] [--keep DIR] [--assert]
+    python3 tests/campaign.py --capture FILE
 
 Each capture is a random call of the operator: any type, dialect, padding and align_corners, with a tolerance from the customary one down to
 1e-7 or none. The kinds of captures take turns: a fault planted in the recorded side, in the reference or in both, or none, where only
 rounding, the order of additions, boundaries, borders or odd inputs make sides differ. With --capture the calls are those of a recorded
 capture: each once as it was recorded, then with every kind of fault that applies planted in what was recorded. docs/campaign.md lists the kinds, what is counted,
-and the figures. Captures, gradients and bounds share no code with the project (tools/bench/campaign/).
+and the figures. Captures, gradients and bounds share no code with the project (tests/campaign/).
 
 Prints a table by kind. Exit status with --assert: 1 if a side is accused of a mistake that it did not make, if a visible fault is charged
 to the wrong side, if one is missed and the bound printed with it does not explain that, or if what a buffer held is not named though
