@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/msda.h"
 
 namespace msda::kernels {

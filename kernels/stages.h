@@ -1,7 +1,7 @@
 // The stages of one sample's backward pass, each in float32 or float64 as requested: msda_stages() returns them and the
-// mode `mixed` computes them, on the CPU (trace.cpp) and on the GPU (cuda/trace.cuh). Every double here holds a float
-// or a double exactly. With no stage in float64 the results have the bits of the deterministic float32 loops, with all
-// stages in float64 those of the float64 loops.
+// mode `mixed` computes them, on the CPU (cpu/trace.cpp) and on the GPU (cuda/msda/trace.cuh). Every double here holds
+// a float or a double exactly. With no stage in float64 the results have the bits of the deterministic float32 loops,
+// with all stages in float64 those of the float64 loops.
 #pragma once
 
 #include <cstdint>

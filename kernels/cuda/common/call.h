@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/cuda/common/result.h"
 #include "kernels/cuda/common/workspace.h"
 #include "kernels/guarded.h"

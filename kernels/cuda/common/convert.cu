@@ -1,7 +1,7 @@
 // Strided tensors of any floating-point type to contiguous ones of the arithmetic's type, and back.
 #include <limits>
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/cuda/common/convert.h"
 #include "kernels/cuda/common/division.h"
 #include "kernels/cuda/common/launch.cuh"

@@ -6,7 +6,7 @@
 #include <cuda_fp16.h>
 #include <limits>
 
-#include "kernels/checked_grid_call.h"
+#include "kernels/checked/grid_call.h"
 #include "kernels/cuda/common/call.h"
 #include "kernels/cuda/grid_sample/problem.h"
 #include "kernels/guarded.h"

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "kernels/checked_scatter.h"
+#include "kernels/checked/scatter.h"
 #include "kernels/cuda/interpolate/operator.h"
 #include "kernels/guarded.h"
 

@@ -1,7 +1,7 @@
 // The backward pass of interpolate on a GPU, of a checked call.
 #pragma once
 
-#include "kernels/checked_interpolate.h"
+#include "kernels/checked/interpolate.h"
 #include "kernels/cuda/common/call.h"
 
 namespace msda::kernels::cuda {

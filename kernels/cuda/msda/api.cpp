@@ -6,7 +6,7 @@
 #include <cuda_fp16.h>
 #include <limits>
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/cuda/common/call.h"
 #include "kernels/cuda/common/workspace.h"
 #include "kernels/cuda/msda/operator.h"

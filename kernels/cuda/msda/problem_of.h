@@ -1,7 +1,7 @@
 // From a checked call to what the CUDA kernels take.
 #pragma once
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/cuda/common/call.h"
 #include "kernels/cuda/msda/problem.h"
 

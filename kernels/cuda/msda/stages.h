@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/cuda/common/result.h"
 #include "kernels/cuda/common/work.h"
 #include "kernels/cuda/msda/problem.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/checked_scatter.h"
+#include "kernels/checked/scatter.h"
 #include "kernels/cuda/roi_align/operator.h"
 #include "kernels/guarded.h"
 

@@ -1,7 +1,7 @@
 // The backward pass of ROIAlign on a GPU, of a checked call.
 #pragma once
 
-#include "kernels/checked_roi_align.h"
+#include "kernels/checked/roi_align.h"
 #include "kernels/cuda/common/call.h"
 
 namespace msda::kernels::cuda {

@@ -1,7 +1,7 @@
 // scatter_add on a GPU, of a checked call.
 #pragma once
 
-#include "kernels/checked_scatter.h"
+#include "kernels/checked/scatter.h"
 #include "kernels/cuda/common/call.h"
 
 namespace msda::kernels::cuda {

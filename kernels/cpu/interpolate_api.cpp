@@ -1,8 +1,8 @@
 // The C ABI of interpolate on the CPU.
 #include <vector>
 
-#include "kernels/checked_interpolate.h"
-#include "kernels/checked_scatter.h"
+#include "kernels/checked/interpolate.h"
+#include "kernels/checked/scatter.h"
 #include "kernels/guarded.h"
 #include "kernels/parallel.h"
 

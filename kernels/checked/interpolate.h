@@ -1,7 +1,7 @@
 // From interpolate's C structures to checked sizes, or an error that names what is wrong.
 #pragma once
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/resize.h"
 
 namespace msda::kernels {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/checked_roi_align.h"
-#include "kernels/checked_scatter.h"
+#include "kernels/checked/roi_align.h"
+#include "kernels/checked/scatter.h"
 #include "kernels/guarded.h"
 #include "kernels/parallel.h"
 

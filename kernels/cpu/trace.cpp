@@ -1,4 +1,4 @@
-#include "kernels/trace.h"
+#include "kernels/cpu/trace.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "kernels/checked_roi_align.h"
+#include "kernels/checked/roi_align.h"
 
 #include <fmt/format.h>
 

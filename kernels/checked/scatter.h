@@ -1,7 +1,7 @@
 // From scatter_add's C structures to checked sizes, or an error that names what is wrong.
 #pragma once
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/scatter_sum.h"
 
 namespace msda::kernels {

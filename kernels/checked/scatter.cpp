@@ -1,4 +1,4 @@
-#include "kernels/checked_scatter.h"
+#include "kernels/checked/scatter.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

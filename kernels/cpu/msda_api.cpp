@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/cpu/table.h"
+#include "kernels/cpu/trace.h"
 #include "kernels/guarded.h"
 #include "kernels/msda.h"
 #include "kernels/names.h"
 #include "kernels/parallel.h"
-#include "kernels/trace.h"
 
 namespace msda::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/checked_grid_call.h"
+#include "kernels/checked/grid_call.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // From grid_sample's C structures to checked sizes, or an error that names what is wrong.
 #pragma once
 
-#include "kernels/checked_call.h"
+#include "kernels/checked/call.h"
 #include "kernels/cpu/grid_table.h"
 #include "kernels/grid_sample.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/checked_interpolate.h"
+#include "kernels/checked/interpolate.h"
 
 #include <fmt/format.h>
 

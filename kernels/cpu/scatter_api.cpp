@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/checked_scatter.h"
+#include "kernels/checked/scatter.h"
 #include "kernels/cpu/run_tree.h"
 #include "kernels/guarded.h"
 #include "kernels/parallel.h"

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/checked_grid_call.h"
+#include "kernels/checked/grid_call.h"
+#include "kernels/cpu/grid_trace.h"
 #include "kernels/cpu/random.h"
-#include "kernels/grid_trace.h"
 #include "kernels/guarded.h"
 #include "kernels/names.h"
 #include "kernels/parallel.h"

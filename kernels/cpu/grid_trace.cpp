@@ -1,4 +1,4 @@
-#include "kernels/grid_trace.h"
+#include "kernels/cpu/grid_trace.h"
 
 #include <vector>
 
