@@ -2,7 +2,7 @@
 it explains, whose own result cannot be compared. The trails are made by hand."""
 
 import pytest
-from made_trails import (
+from support.made_trails import (
     ADAM,
     CONV,
     COPY_IN,
