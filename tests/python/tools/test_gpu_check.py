@@ -45,7 +45,7 @@ def test_list_is_documented():
     done = gpu_check("--list")
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert done.returncode == 0 and len(names) >= 12
-    text = (SOURCE / "docs" / "gpu-check.md").read_text()
+    text = (SOURCE / "docs" / "internals" / "gpu-check.md").read_text()
     assert re.findall(r"^\| `(\w[\w-]*)` \|", text, re.M) == names
     for flag in re.findall(r"^  (--[\w-]+)", gpu_check("--help").stdout, re.M):
         assert f"`{flag}" in text, flag
