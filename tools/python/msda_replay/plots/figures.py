@@ -80,7 +80,7 @@ def tolerance_of(call: Call, atol: Optional[float], rtol: Optional[float]) -> Tu
         return atol or 0.0, rtol or 0.0, "given"
     if recorded is not None:
         return (*recorded, "the test's")
-    # docs/causes.md, "The tolerance"
+    # docs/causes.md, "What the tests use"
     customary = {"float64": (1e-7, 1e-7), "float16": (1e-2, 1e-2), "bfloat16": (5e-2, 5e-2)}
     first = next(iter(call.outputs.values()))
     return (*customary.get(first.type, (1e-3, 1e-2)), f"customary for {first.type}")
