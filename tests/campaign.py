@@ -7,7 +7,7 @@
 Each capture is a random call of the operator: any type, dialect, padding and align_corners, with a tolerance from the customary one down to
 1e-7 or none. The kinds of captures take turns: a fault planted in the recorded side, in the reference or in both, or none, where only
 rounding, the order of additions, boundaries, borders or odd inputs make sides differ. With --capture the calls are those of a recorded
-capture: each once as it was recorded, then with every kind of fault that applies planted in what was recorded. docs/campaign.md lists the kinds, what is counted,
+capture: each once as it was recorded, then with every kind of fault that applies planted in what was recorded. docs/measured/campaign.md lists the kinds, what is counted,
 and the figures. Captures, gradients and bounds share no code with the project (tests/campaign/).
 
 Prints a table by kind. Exit status with --assert: 1 if a side is accused of a mistake that it did not make, if a visible fault is charged

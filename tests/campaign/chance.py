@@ -1,6 +1,6 @@
 """How strongly a gradient's wrong values tell what its buffer held. In types of 16 bits wrong values of any origin fit that by chance.
 
-The rule is that of docs/campaign.md, "By chance". It takes the values that were planted and the campaign's own intervals, and nothing of
+The rule is that of docs/measured/campaign.md, "By chance". It takes the values that were planted and the campaign's own intervals, and nothing of
 what the program computes."""
 
 from dataclasses import dataclass, replace

@@ -6,7 +6,7 @@
 The files are copies of the project's captures and of small drawn ones of every operator, of states that `minimize` and `stress` left, and of
 spools of killed recordings. Some have other bytes or fewer; most are still valid HDF5 or JSON, or have right checksums, and say what
 nobody wrote: other types, shapes and links, absurd numbers, negative and unsorted indices, texts that are not UTF-8, with the digests that
-they should have. They are made by tests/python/support/damage.py and tools/bench/damaged/; docs/campaign.md lists what is run. Use a build with
+they should have. They are made by tests/python/support/damage.py and tools/bench/damaged/; docs/measured/campaign.md lists what is run. Use a build with
 sanitizers (--preset asan-ubsan): what they report counts, but for libhdf5's own mistakes in the process that only reads.
 
 Prints a line for each command. Exit status: 1 if a command ended by a signal or with a status of its own (neither 0 to 3 nor what it

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares the backward pass on a GPU with every installed peer: same inputs, alternating in one run.
 
-    python3 tools/bench/gpu_bench.py --markdown docs/benchmarks.md --svg docs/gpu-growth.svg [--deformable-detr LIB.so]
+    python3 tools/bench/gpu_bench.py --markdown docs/measured/benchmarks.md --svg docs/measured/gpu-growth.svg [--deformable-detr LIB.so]
 
-docs/benchmarks.md says how it measures. Exit status 1 if libmsda's results are wrong or, with --assert, a promise is missed;
+docs/measured/benchmarks.md says how it measures. Exit status 1 if libmsda's results are wrong or, with --assert, a promise is missed;
 77 if there is no PyTorch, no GPU, or libmsda.so was built without CUDA.
 """
 

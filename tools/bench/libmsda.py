@@ -35,7 +35,7 @@ class Operator:
 
 
 def make_inputs(B=4, Q=1000, M=8, P=3, D=32, levels=((64, 64), (32, 32), (16, 16), (8, 8)), seed=0):
-    """Inputs drawn as msda-triton's own test draws them, in float32. Row 1 of docs/benchmarks.md by default."""
+    """Inputs drawn as msda-triton's own test draws them, in float32. Row 1 of docs/measured/benchmarks.md by default."""
     rng = np.random.default_rng(seed)
     shapes = np.array(levels, np.int64)
     S, L = int(shapes.prod(axis=1).sum()), len(levels)

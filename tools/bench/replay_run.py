@@ -1,4 +1,4 @@
-"""Wall time and peak memory of `msda-replay run` on a capture of a whole call, row 1 of docs/benchmarks.md (58 MB).
+"""Wall time and peak memory of `msda-replay run` on a capture of a whole call, row 1 of docs/measured/benchmarks.md (58 MB).
 
     python3 replay_run.py [--rounds 5] [--seconds 2] [--memory 6]
 

@@ -74,7 +74,7 @@ def test_what_is_chosen():
 
 
 def test_documented():
-    text = (SOURCE / "docs" / "benchmarks.md").read_text()
+    text = (SOURCE / "docs" / "measured" / "benchmarks.md").read_text()
     for flag in re.findall(r"^  (--[\w-]+)", run("--help").stdout, re.M):
         assert f"`{flag}" in text, flag
     assert report.put_between_marks(text, "x").count("\nx\n") == 1

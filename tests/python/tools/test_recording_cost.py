@@ -104,7 +104,7 @@ def test_bad_usage(arguments, message):
 
 
 def test_documented():
-    text = (SOURCE / "docs" / "benchmarks.md").read_text()
+    text = (SOURCE / "docs" / "measured" / "benchmarks.md").read_text()
     section = text[text.index("recording_cost.py"):]
     for flag in re.findall(r"^  (--[\w-]+)", bench("--help").stdout, re.M):
         assert f"`{flag}" in section, flag

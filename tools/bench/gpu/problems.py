@@ -1,4 +1,4 @@
-"""The problems: the rows of docs/benchmarks.md, the distribution of samples, and random inputs."""
+"""The problems: the rows of docs/measured/benchmarks.md, the distribution of samples, and random inputs."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Evaluates the times: promises kept or missed, and the section of docs/benchmarks.md."""
+"""Evaluates the times: promises kept or missed, and the section of docs/measured/benchmarks.md."""
 
 import re
 import statistics

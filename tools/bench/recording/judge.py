@@ -152,7 +152,7 @@ def cells(row, spread):
 
 
 def markdown(report):
-    """The section for docs/benchmarks.md."""
+    """The section for docs/measured/benchmarks.md."""
     machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
     far = {key: spreads(modes) for key, modes in groups(report["runs"]).items()}
     lines = [cells(row, far[row["model"], row["steps"]].get(row["mode"])) for row in rows(report["runs"])]

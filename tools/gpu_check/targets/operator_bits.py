@@ -23,7 +23,7 @@ CHANNELS = (1, 2, 30, 32, 64, 71, 256, 1025)
 CONVENTIONS = [(0, 0, 0)] + [(dialect, padding, align) for dialect in (1, 2) for padding in (0, 1) for align in (0, 1)]
 GUARD = 64  # bytes after every tensor
 PARTS = ("modes", "atomic", "stages", "repeat", "large", "devices")
-# The rows of docs/benchmarks.md, and others whose sums do not fit into a second-level cache either.
+# The rows of docs/measured/benchmarks.md, and others whose sums do not fit into a second-level cache either.
 LARGE = [vars(sizes) for sizes in (*ROWS.values(), Sizes(1, 1500, 3, 4, 256), Sizes(3, 2000, 5, 2, 71))]
 
 
