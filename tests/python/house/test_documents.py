@@ -86,6 +86,12 @@ def test_pages_that_the_sources_name_are_there():
     assert named > 100
 
 
+@pytest.mark.parametrize("name", ["benchmarks", "campaign"])
+def test_what_was_measured_is_one_page(name):
+    """The newest result of each; the tables are in docs/measured/."""
+    assert len((SOURCE / "docs" / f"{name}.md").read_text().split()) <= 1500, "move what is no newest result to docs/measured/"
+
+
 def test_what_is_missing_is_seen():
     """Not a test of nothing."""
     page = SOURCE / "docs" / "causes.md"
