@@ -5,7 +5,7 @@
 
 namespace msda::record {
 
-// "0.1.0".
+// "1.2.3": the project's, from tools/python/msda_replay/__init__.py.
 std::string version();
 
 // "1.10.8", of the loaded library.

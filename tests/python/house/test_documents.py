@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from conftest import REPLAY, SOURCE
 
+from msda_replay import __version__
+
 pytestmark = pytest.mark.pages("the page in the assertion or in the test's name",
                                 "copy what the program prints now into the transcript; name a new flag in docs/commands.md, a new cause in docs/causes.md; mend the link")
 
@@ -99,6 +101,15 @@ def test_what_is_missing_is_seen():
     assert list(dead_links(page, text)) == ["nothing.md", "#no-such-title", "tools/nothing"]
     mentions = 'docs/causes.md, "What the tests use"; docs/causes.md (No such title); docs/nothing.md; a/docs/nothing.md'
     assert list(dead_mentions(mentions)) == ["docs/causes.md, No such title", "docs/nothing.md"]
+
+
+def test_pages_name_this_version():
+    """In the names of packages, in what --version prints, and the newest in the list of changes."""
+    assert re.search(r"^## (\d\S*)", (SOURCE / "CHANGELOG.md").read_text(), re.M)[1] == __version__
+    named = [(page.name, version) for page in DOCUMENTS if page.name != "CHANGELOG.md"
+             for version in re.findall(r"\bmsda[-_]replay[-_ ](\d+\.\d+\.\d+)", page.read_text())]
+    assert {page for page, _ in named} >= {"commands.md", "packages.md", "tutorial.md"}
+    assert not [(page, version) for page, version in named if version != __version__]
 
 
 def test_every_flag_is_documented():

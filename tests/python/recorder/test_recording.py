@@ -16,7 +16,7 @@ import pytest
 from conftest import BUILD, REPLAY, SOURCE, said
 from support.recording import COMPLETE, FLAKY, PRELOAD, RECORD, environment, pytestmark, record, target, wait_for  # noqa: F401
 
-from msda_replay import read_capture
+from msda_replay import __version__, read_capture
 
 # What others may do to a capture while it is recorded, in a program of calls, whose tensors are in the spool, too, and of launches.
 OTHERS = {
@@ -51,6 +51,11 @@ def test_others_that_change_the_capture_meanwhile(replay, target, tmp_path, what
         (tmp_path / "a.h5").rename(tmp_path / "b.h5")
     replay("verify", tmp_path / "b.h5", expect=0)
     assert len(read_capture(tmp_path / "b.h5").invocations) == 5
+
+
+def test_a_capture_names_the_version(target, tmp_path):
+    done = record(*target("op.backward(make_inputs(**small))"), options=["-o", tmp_path / "a.h5"])
+    assert read_capture(tmp_path / "a.h5").tool_version == __version__, done.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--force"]])

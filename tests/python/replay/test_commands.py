@@ -9,7 +9,7 @@ import pytest
 from conftest import BUILD, DATA
 from support.problems import backward, make_problem
 
-from msda_replay import Invocation, Result, write_capture
+from msda_replay import Invocation, Result, __version__, write_capture
 
 
 @pytest.fixture
@@ -122,7 +122,8 @@ def test_version(program):
     assert (done.returncode, done.stderr) == (0, "")
     first, *rest = done.stdout.splitlines()
     cache = (BUILD / "CMakeCache.txt").read_text()
-    assert first == f"{program} {re.search('CMAKE_PROJECT_VERSION:STATIC=(.*)', cache)[1]}"
+    assert first == f"{program} {__version__}"
+    assert re.search("CMAKE_PROJECT_VERSION:STATIC=(.*)", cache)[1] == __version__, "CMake was not run again after the version changed"
     facts = dict(line.split(": ", 1) for line in rest)
     assert list(facts) == ["compiler", "CUDA", "HDF5", "recorder's hooks"]
     compiler = re.search("CMAKE_CXX_COMPILER:.*=(.*)", cache)[1]

@@ -12,8 +12,9 @@ import pytest
 from conftest import BUILD, DATA, REPLAY, SOURCE
 from support.recording import FLAKY, environment, pytestmark  # noqa: F401
 
+from msda_replay import __version__ as VERSION
+
 PACKAGE = SOURCE / "tools" / "package"
-VERSION = re.search("CMAKE_PROJECT_VERSION:STATIC=(.*)", (BUILD / "CMakeCache.txt").read_text())[1]
 COMMANDS = re.findall(r"^  ([a-z]+) ", subprocess.run([REPLAY, "--help"], capture_output=True, text=True).stdout.split("Subcommands:")[1],
                       re.M)
 

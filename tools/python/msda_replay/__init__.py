@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .surveys import Survey, SurveyedKernel, survey
     from .trails import Trail, TrailRow, trail
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"  # of the whole project: CMakeLists.txt reads this line
 _MODULES = {
     "capture": ("Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"),
     "command": ("CommandError", "replay", "run"),
