@@ -88,6 +88,17 @@ def test_pages_that_the_sources_name_are_there():
     assert named > 100
 
 
+def long_cells(text):
+    """Cells of tables that are paragraphs, code and the targets of links aside."""
+    rows = [line for line in re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M).splitlines() if line.lstrip().startswith("|")]
+    return [cell for row in rows for cell in re.split(r"(?<!\\)\|", re.sub(r"`[^`]*`", "x", re.sub(r"\]\([^)]*\)", "]", row))) if len(cell) > 320]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_cells_of_tables_are_no_paragraphs(document):
+    assert not long_cells(document.read_text()), "say it below the table, and link to it from the cell"
+
+
 @pytest.mark.parametrize("name", ["benchmarks", "campaign"])
 def test_what_was_measured_is_one_page(name):
     """The newest result of each; the tables are in docs/measured/."""
