@@ -14,7 +14,7 @@ pytestmark = pytest.mark.pages("the page in the assertion or in the test's name"
                                 "copy what the program prints now into the transcript; name a new flag in docs/commands.md, a new cause in docs/causes.md; mend the link")
 
 DOCUMENTS = [*sorted(SOURCE.glob("*.md")), *(page for folder in ("docs", "tests", "tools") for page in sorted((SOURCE / folder).rglob("*.md")))]
-FOLDERS = ("analysis", "docs", "kernels", "recorder", "replay", "tests", "tools")
+FOLDERS = (".ci", "analysis", "docs", "kernels", "recorder", "replay", "tests", "tools")
 
 
 def test_transcript_in_readme(replay, demo_capture, tmp_path):
@@ -75,7 +75,7 @@ def dead_mentions(text):
 
 def test_pages_that_the_sources_name_are_there():
     named, missing = 0, []
-    for path in sorted(path for folder in FOLDERS for path in (SOURCE / folder).rglob("*")):
+    for path in sorted([*SOURCE.glob("*"), *(path for folder in FOLDERS for path in (SOURCE / folder).rglob("*"))]):
         if path.suffix in (".h5", ".npz", ".pyc", ".gz") or not path.is_file() or "__pycache__" in path.parts:
             continue
         try:
