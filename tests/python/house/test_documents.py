@@ -27,7 +27,7 @@ def test_transcript_in_readme(replay, demo_capture, tmp_path):
 
 def prose(text):
     """A page without its blocks of code."""
-    return re.sub(r"^```.*?^```$|^(?: {4}.*\n)+", "", text, flags=re.S | re.M)
+    return re.sub(r"^ *```.*?^ *```$|(?<=\n\n)(?: {4}[^\n]*\n)+", "", text, flags=re.S | re.M)
 
 
 def titles(document):
@@ -88,6 +88,24 @@ def test_pages_that_the_sources_name_are_there():
     assert named > 100
 
 
+COLUMNS = 120
+NOT_WRAPPED = ("docs/trail.md", "docs/internals/trail-internals.md")
+
+
+def long_lines(text):
+    """Lines of prose that can be wrapped: rows of tables and links that stand alone cannot."""
+    text = re.sub(r"\A---\n.*?^---$", "", text, flags=re.S | re.M)  # of a skill: what it is for, in one line
+    kept = r" *\||(?: *- )?!?\[[^\]]*\]\([^)]*\)[.,:;]?$"
+    return [line for line in prose(text).splitlines() if len(line) > COLUMNS and not re.match(kept, line)]
+
+
+@pytest.mark.parametrize("document", [
+    pytest.param(page, marks=pytest.mark.xfail(reason="to be wrapped") if str(page.relative_to(SOURCE)) in NOT_WRAPPED else ())
+    for page in DOCUMENTS], ids=lambda path: str(path.relative_to(SOURCE)))
+def test_lines_fit_a_terminal(document):
+    assert not long_lines(document.read_text()), f"wrap these lines at {COLUMNS} columns"
+
+
 def long_cells(text):
     """Cells of tables that are paragraphs, code and the targets of links aside."""
     rows = [line for line in re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M).splitlines() if line.lstrip().startswith("|")]
@@ -112,6 +130,9 @@ def test_what_is_missing_is_seen():
     assert list(dead_links(page, text)) == ["nothing.md", "#no-such-title", "tools/nothing"]
     mentions = 'docs/causes.md, "What the tests use"; docs/causes.md (No such title); docs/nothing.md; a/docs/nothing.md'
     assert list(dead_mentions(mentions)) == ["docs/causes.md, No such title", "docs/nothing.md"]
+    wide = "word " * 30
+    assert long_lines(f"---\n{wide}\n---\n{wide}\n\n    {wide}\n\n```\n{wide}\n```\n| {wide} |\n- {wide}\n![{wide}](a.svg)\n") == [wide, f"- {wide}"]
+    assert long_cells(f"| {wide * 3} |\n| `{wide * 3}` |\n| [a]({wide * 3}) |\n") and not long_cells(f"| `{wide * 3}` |\n| [a]({wide * 3}) |\n")
 
 
 def test_pages_name_this_version():
