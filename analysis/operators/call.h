@@ -1,5 +1,5 @@
 // An operator as the engine sees it: one recorded backward call, with its tensors. What compares, bounds, explains and
-// groups elements asks this interface, and knows no operator by name. docs/internals/architecture.md says how to add
+// groups elements asks this interface, and knows no operator by name. docs/architecture.md says how to add
 // one.
 //
 // A call returns gradients. An element of a gradient either belongs to one sample, which landed somewhere along each of

@@ -1,4 +1,4 @@
-"""Which folder may include which: no file includes from a folder above its own, and docs/internals/architecture.md says so."""
+"""Which folder may include which: no file includes from a folder above its own, and docs/architecture.md says so."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ import pytest
 
 from conftest import SOURCE
 
-pytestmark = pytest.mark.pages("docs/internals/architecture.md",
+pytestmark = pytest.mark.pages("docs/architecture.md",
                                 "list the folder and what it may include, as MAY_INCLUDE in this file does")
 
 PRELOAD = "recorder/preload/"
@@ -50,7 +50,7 @@ ROW = re.compile(r"\| `([a-z_/]+)/` \| .* \|(.*)\|$")
 
 
 def rooms_of_the_page():
-    """The folders of docs/internals/architecture.md that have a list of what they may include."""
+    """The folders of docs/architecture.md that have a list of what they may include."""
     table = (SOURCE / "docs" / "internals" / "architecture.md").read_text().split("## The way of a tensor")[0]
     rows = {row[1]: set(re.findall(r"`([a-z_/]+)/`", row[2])) for row in map(ROW.match, table.splitlines()) if row}
     return {folder: allowed for folder, allowed in rows.items() if folder not in ("tests", "tools")}, rows
@@ -67,9 +67,9 @@ def test_the_page_lists_the_folders():
     with_sources = {str(path.parent.relative_to(SOURCE)) for top in ("kernels", "recorder", "analysis", "replay")
                     for path in (SOURCE / top).rglob("*.cpp")}
     for folder in with_sources:
-        assert room_of(folder, rows), f"docs/internals/architecture.md does not say what {folder}/ holds"
+        assert room_of(folder, rows), f"docs/architecture.md does not say what {folder}/ holds"
     for folder in rows:
-        assert (SOURCE / folder).is_dir(), f"docs/internals/architecture.md: there is no {folder}/"
+        assert (SOURCE / folder).is_dir(), f"docs/architecture.md: there is no {folder}/"
 
 
 def test_includes_are_those_of_the_page():
@@ -108,7 +108,7 @@ def test_no_folder_of_replay_includes_in_a_circle():
     inside = {room: {other for other in allowed if other.startswith("replay/")} for room, allowed in rooms.items() if room.startswith("replay/")}
     while inside:
         free = [room for room, allowed in inside.items() if not allowed & set(inside)]
-        assert free, f"docs/internals/architecture.md: a circle among {sorted(inside)}"
+        assert free, f"docs/architecture.md: a circle among {sorted(inside)}"
         for room in free:
             del inside[room]
 
