@@ -69,8 +69,8 @@ std::vector<Finding> join_runs(std::vector<Finding> findings) {
   return runs;
 }
 
-// Whether values that are wrong for other reasons fit what the buffer held as often. In types of 16 bits single ones
-// do; so many of all those that are wrong do not.
+// Returns whether values that are wrong for other reasons fit what the buffer held as often. In types of 16 bits single
+// ones do; so many of all those that are wrong do not.
 bool fit_by_chance(const std::vector<Judgement>& judgements) {
   constexpr double kEvidenceBits = 20;  // once in a million gradients
   double bits = 0, fitting = 0, wrong = 0;
@@ -84,7 +84,7 @@ bool fit_by_chance(const std::vector<Judgement>& judgements) {
   return fitting > 0 && bits < kEvidenceBits + ways / std::numbers::ln2;
 }
 
-// Of the elements that are neither zero nor infinite; 0 if there are none, or no tensor.
+// Returns the mean magnitude of the elements that are neither zero nor infinite; 0 if there are none, or no tensor.
 double mean_magnitude(const Tensor& tensor) {
   if (!tensor) return 0;
   double sum = 0, count = 0;
@@ -244,13 +244,13 @@ class Analysis {
     return by_chance ? examiner_.judge(expected, gradient, elements) : judgements;
   }
 
-  // A single wrong sample reaches many elements of a scattered gradient, which tell conventions only where the operator
-  // has no other gradient.
+  // Returns whether the gradient shows which conventions a side used. A single wrong sample reaches many elements of a
+  // scattered gradient, so such a gradient counts only where the operator has no other.
   bool tells_conventions(Gradient gradient) const {
     return !gradient.scattered() || std::ranges::all_of(call().gradients(), &Gradient::scattered);
   }
 
-  // Elements of the recorded side against another one that are out of tolerance; -1 if they were not compared.
+  // Returns elements of the recorded side against another one that are out of tolerance; -1 if they were not compared.
   int64_t mismatches(const char* expected) const {
     int64_t count = -1;
     for (const NamedComparison& one : report_.comparisons) {
@@ -373,7 +373,7 @@ class Analysis {
     std::ranges::move(findings, std::back_inserter(report_.findings));
   }
 
-  // The elements of a set that become findings, in ascending order.
+  // Returns the elements of a set that become findings, in ascending order.
   std::vector<int64_t> choose(const JudgedElements& set, const Side& expected) const {
     std::vector<int64_t> all;
     all.reserve(static_cast<size_t>(set.elements));

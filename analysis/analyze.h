@@ -35,8 +35,8 @@ struct Verdict {
   std::string summary;                // some sentences, what weighs most first
   bool advice = false;                // nothing is out of tolerance, but a test against grid_sample would fail
   int64_t explained_by_rounding = 0;  // elements beyond the customary tolerance, but within the bound on rounding
-  // Of elements beyond the tolerance, or the customary one if nobody set one, that rounding explains: those that are
-  // beyond the bounds of float32, and within those of arithmetic in the tensors' type of 16 bits.
+  // How many elements beyond the tolerance (the customary one if nobody set one) only arithmetic in the tensors' 16-bit
+  // type explains: they exceed the bounds of float32.
   int64_t explained_by_16_bits = 0;
   int64_t within_customary = 0;  // of those out of tolerance: mistakes within the customary tolerance
   std::string biases;            // sentences on the Report's
@@ -46,7 +46,7 @@ struct Verdict {
 struct Report {
   std::vector<NamedComparison> comparisons;
   std::vector<JudgedElements> judged;  // against the reference, against float64, then advice
-  std::vector<Finding> findings;       // in the same order: of all those elements, or the most telling of each set
+  std::vector<Finding> findings;       // in the same order: of all those elements, or the most instructive of each set
   std::vector<Group> groups;  // of all those elements: what they share; what the verdict rests on first, advice last
   // Changes of the recorded conventions under which float64 gives what is out of tolerance: "padding border in place of
   // zeros". Tried where a share of the gradients of samples is wrong, or the reference is wrong in the same way.
@@ -55,8 +55,8 @@ struct Report {
   Verdict verdict;
 };
 
-// Of each set of elements that are judged alike, at most this many are findings: half of them the farthest from their
-// tolerance, half spread evenly over the rest. Rounding, and advice, is told by fewer examples than mistakes are.
+// Returns how many elements of a set that is judged alike become findings: half of them the farthest from their
+// tolerance, half spread evenly over the rest. Rounding and advice need fewer examples than mistakes.
 constexpr int64_t most_described(const JudgedElements& set) {
   return set.advisory || is_rounding(set.cause) ? 1000 : 4000;
 }
@@ -66,7 +66,7 @@ inline constexpr int64_t kMostSingle = 256;
 
 Report analyze(const Material& material, const Settings& settings);
 
-// The verdict on several calls together, with one summary.
+// Returns the verdict on several calls together, with one summary.
 Verdict combine(const std::vector<Verdict>& verdicts);
 
 }  // namespace msda::analysis

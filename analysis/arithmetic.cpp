@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kMostExamined = 4096;
 
-// Elements that are finite and not 0, evenly chosen: what a kernel never added to tells nothing of its sums.
+// Returns evenly chosen elements that are finite and not 0: an element that a kernel never added to shows nothing of
+// its sums.
 std::vector<ElementId> examined_elements(const Call& call, const Tensor& tensor, Gradient gradient) {
   std::vector<int64_t> filled;
   for (int64_t flat = 0, total = tensor.elements(); flat < total; ++flat) {
@@ -27,7 +28,7 @@ std::vector<ElementId> examined_elements(const Call& call, const Tensor& tensor,
   return elements;
 }
 
-// Whether any value is not representable in float32.
+// Returns whether any value is not representable in float32.
 bool needs_float64(const Tensor& tensor) {
   const int64_t total = tensor.elements();
   for (int64_t flat = 0; flat < total; ++flat) {
@@ -89,8 +90,8 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cac
     side.arithmetic[gradient.place()] = arithmetic;
     return explain(call, side, id, cache).explained();
   };
-  // Elements that sums in the type explain: what neither does is a mistake, and tells nothing. Of these, as many should
-  // be beyond float32 as sums in the type leave there, but for chance.
+  // Counts elements that sums in the type explain; what neither type explains is a mistake, and no evidence. If the
+  // kernel sums in the type, about `expected` of them are beyond float32.
   std::vector<ElementId> beyond_float32;
   double expected = 0;
   CountedChannels counted(call);
@@ -104,8 +105,8 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cac
     if (!within_float32) beyond_float32.push_back(id);
   }
   const auto found = static_cast<double>(beyond_float32.size());
-  // Where the values do not tell, the kernels that there are do: coordinates in few bits may well lean to one side, and
-  // what cancels before it is added up leaves fewer elements beyond float32.
+  // If the values do not decide, the kernels that exist do: coordinates in few bits may well lean to one side, and what
+  // cancels before it is added up leaves fewer elements beyond float32.
   if (call.has_narrow_kernels()) {
     return found < expected / 16 - std::sqrt(expected) / 4 ? MSDA_FLOAT32 : tensor.dtype;
   }

@@ -11,11 +11,11 @@ namespace msda::analysis {
 // inputs may have been computed in either. Falls back to the call's own arithmetic.
 msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cache& cache);
 
-// The element as a sum in the type gives it, of float32 products, in the order of the addends.
+// Returns the element as a sum in the type gives it, of float32 products, in the order of the addends.
 double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, Cache& cache);
 
-// Whether the elements' values lie to one side of what sums in the type give. Rounding has no favourite side: of n
-// elements, as many lie above as below, but for a few times sqrt(n).
+// Returns whether the elements' values lie to one side of what sums in the type give. Rounding has no favourite side:
+// of n elements, as many lie above as below, but for a few times sqrt(n).
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
                      Cache& cache);
 

@@ -24,12 +24,13 @@ constexpr double kMostUnits = 1000;  // of itself an error has: more is a jump, 
 constexpr int64_t kMostErrors = 4096;
 constexpr size_t kMostAddends = 4'000'000;  // of all errors together
 
-// Of a result and of the control.
+// The errors of a result and of the control, and the exact value.
 struct Error {
   double error, exact, control;
 };
 
-// Whether at least half of its addends but 0 are different numbers: the roundings of equal ones repeat each other.
+// Returns whether at least half of its addends but 0 are different numbers: the roundings of equal ones repeat each
+// other.
 bool has_own_addends(std::vector<double> values) {
   std::erase(values, 0);
   const size_t all = values.size();
@@ -41,7 +42,7 @@ bool has_own_addends(std::vector<double> values) {
 
 int64_t step_of(int64_t elements) { return std::max<int64_t>(1, elements / kMostErrors); }
 
-// What the element shares with others: the samples and weights that it adds up, or the sample that it is of.
+// Returns what the element shares with others: the samples and weights that it adds up, or the sample that it is of.
 int64_t unit_of(const Call& call, const ElementId& id) {
   if (!id.gradient.scattered()) return id.flat / std::max<int64_t>(1, static_cast<int64_t>(call.axes(id).size()));
   const bool weighted = (call.inner_steps(id.gradient) & kInterpolationWeights) != 0;
@@ -74,7 +75,7 @@ std::map<int64_t, std::vector<Error>> errors_of(const Material& material, const 
   return errors;
 }
 
-// Of the units, how many have most of their errors above 0, and how many below.
+// Counts the units that have most of their errors above 0, and those that have most below.
 struct Votes {
   int64_t above = 0, below = 0;
   void add(double sum) {
@@ -89,7 +90,7 @@ struct Votes {
 
 double sign_of(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
-// Whether it is worth while to look at what the elements add up.
+// Returns whether it is worth while to look at what the elements add up.
 bool may_lean(const Tensor& values, const Tensor& exact) {
   Votes absolute, relative;
   const int64_t total = values.elements();
@@ -137,7 +138,7 @@ std::optional<Bias> find_bias(const Material& material, const Side& side, const 
     if (votes.total() == 0 || votes.share(up) < kShare || of_control.share(up) >= kShareOfInputs) continue;
     if (!(mean > kUnits)) continue;
     const boost::math::binomial_distribution<> fair(static_cast<double>(votes.total()), 0.5);
-    // Of either sign, of two kinds.
+    // The factor 4 pays for the two signs and the two kinds that are tried.
     const double bits = -std::log2(4 * cdf(fair, static_cast<double>(votes.total() - count)));
     if (!(bits >= kBits)) continue;
     const Direction direction = relative ? (up ? Direction::kAwayFromZero : Direction::kTowardsZero)

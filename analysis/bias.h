@@ -13,7 +13,7 @@ namespace msda::analysis {
 enum class Direction { kAwayFromZero, kTowardsZero, kUpwards, kDownwards };
 const char* name_of(Direction direction);
 
-// Of errors against float64, of one gradient.
+// A one-sided error of one gradient against float64.
 struct Bias {
   Gradient gradient;
   Direction direction = Direction::kAwayFromZero;
@@ -22,8 +22,8 @@ struct Bias {
   double mean = 0;               // of the errors in that direction, beside the mean magnitude: in units of roundoff
 };
 
-// The side's arithmetic has been detected. Empty also where errors tell nothing: sums in 16 bits lean by themselves,
-// and where `control`, a right result of the same inputs, leans as well, the inputs make it.
+// Finds a bias of the side, whose arithmetic has been detected. Returns nothing where errors are no evidence: sums in
+// 16 bits lean by themselves, and if `control`, a right result of the same inputs, leans too, the inputs cause it.
 std::optional<Bias> find_bias(const Material& material, const Side& side, const Side& control, Gradient gradient);
 
 // "The errors of grad_input lean: all of 64 independent ones are away from 0, ..."

@@ -34,7 +34,7 @@ class Bounded {
     return round(a, b, a.value_ * b.value_, error);
   }
   friend Bounded operator/(const Bounded& a, const Bounded& b) {
-    // Of a divisor that may be 0 nothing is known.
+    // Nothing is known of a quotient whose divisor may be 0.
     const double least = std::abs(b.value_) - b.error_;
     const double error = least > 0 ? (a.error_ + std::abs(a.value_ / b.value_) * b.error_) / least : INFINITY;
     return round(a, b, a.value_ / b.value_, error);

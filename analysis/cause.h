@@ -17,7 +17,7 @@ enum class Cause {
   kImplementationError
 };
 const char* name_of(Cause cause);
-// Whether rounding alone explains both sides' values, with both landed in the same cell.
+// Returns whether rounding alone explains both sides' values, with both landed in the same cell.
 inline bool is_rounding(Cause cause) {
   return cause == Cause::kAccumulationOrder || cause == Cause::kRounding || cause == Cause::kIllConditioned;
 }

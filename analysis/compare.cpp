@@ -8,7 +8,7 @@
 namespace msda::analysis {
 namespace {
 
-// The bits of a floating-point number as an integer that counts representable numbers, with -0 and +0 both 0.
+// Returns the bits of a floating-point number as an integer that counts representable numbers, with -0 and +0 both 0.
 int64_t ordinal(float x) {
   const auto bits = std::bit_cast<int32_t>(x);
   return bits < 0 ? -int64_t{bits & 0x7fffffff} : bits;

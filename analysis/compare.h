@@ -19,7 +19,7 @@ struct Tolerance {
   }
 };
 
-// The tolerance that tests of this operator usually have; docs/causes.md gives the sources.
+// Returns the tolerance that tests of this operator usually have; docs/causes.md gives the sources.
 Tolerance customary_tolerance(msda_dtype stored);
 
 struct Comparison {

@@ -25,14 +25,14 @@ struct Partials {
     if (!(sign > 0)) lowest += reach;
   }
   double largest() const { return std::max(highest, lowest); }
-  // Whether a type whose largest number this is may make `value` of it, which is not finite.
+  // Returns whether a type whose largest number this is may make `value` of it, which is not finite.
   bool may_overflow_to(double value, double largest_of_type) const {
     const bool up = highest > largest_of_type, down = lowest > largest_of_type;
     return std::isnan(value) ? up && down : value > 0 ? up : down;
   }
 };
 
-// Of a sum to which rounding of coordinates decides whether some samples belong: each is added whole, or not at all.
+// A sum for which rounding of coordinates decides whether some samples belong: each is added whole, or not at all.
 struct TiedSum {
   static constexpr size_t kMost = 12;   // of them 4,096 sums are tried
   std::vector<double> tied, certain;    // addends: of these samples, and of the others

@@ -14,10 +14,10 @@ enum class EvaluationMode {
   kAtomic          // the same, added one after the other in an order drawn from the seed
 };
 
-// The element in exact arithmetic, its sample where exact arithmetic lands it.
+// Returns the element in exact arithmetic, its sample where exact arithmetic lands it.
 double float64_value(const Call& call, const ElementId& id, Cache& cache);
 
-// What the addends give in a type: halves, quarters, ... each summed and rounded.
+// Returns what the addends give in a type: halves, quarters, ... each summed and rounded.
 double tree_sum_of(const Addends& addends, msda_dtype type);
 
 // Calls put(flat, value) for every element, from several threads. `threads` as in msda_options.

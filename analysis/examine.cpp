@@ -14,7 +14,7 @@ struct Task {
   size_t begin, end;
 };
 
-// The elements' places, ordered so that a family's are adjacent.
+// Returns the elements' places, ordered so that a family's are adjacent.
 std::vector<size_t> grouped(const Call& call, Gradient gradient, const std::vector<int64_t>& elements,
                             std::vector<Task>& tasks) {
   constexpr size_t kMostOfATask = 4096;

@@ -20,9 +20,9 @@ struct Judgement {
   bool only_16_bits = false;  // of rounding, beyond the tolerance: only_16_bits_explain()
 };
 
-// Of the output buffers, by Gradient.
+// What the output buffers held before the launch, by Gradient.
 using Leftovers = std::array<std::optional<Leftover>, kMostGradients>;
-// Those that chance alone makes values fit, by Gradient: they tell nothing.
+// By Gradient: whether chance alone makes leftover values fit, so that they are no evidence.
 using Chances = std::array<bool, kMostGradients>;
 
 class Examiner {
@@ -41,7 +41,7 @@ class Examiner {
   // Judges these elements of a gradient against another side; the results are in the elements' order.
   std::vector<Judgement> judge(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
 
-  // The same with evidence.
+  // Returns the same with evidence.
   std::vector<Finding> describe(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
 
   Tolerance tolerance_of(Gradient gradient) const;
@@ -51,7 +51,7 @@ class Examiner {
   template <class Visit>
   void for_each(Gradient gradient, const std::vector<int64_t>& elements, Visit&& visit) const;
   Finding describe_element(const Side& expected, const ElementId& id, Cache& cache) const;
-  // What the buffer held there, if that is known and tells anything.
+  // Returns what the buffer held there, if that is known and is evidence.
   std::optional<double> before_of(const ElementId& id) const;
   Suspect suspect(const Side& expected, const ElementId& id, Cache& cache, bool tells) const;
 

@@ -17,10 +17,10 @@ constexpr size_t kMostTried = 96, kFewestTried = 8;
 // Results that have room for so many more bits than a narrow type, and how few of them say nothing about it.
 constexpr int kFewestFreeBits = 4, kFewestTold = 4;
 constexpr int64_t kMostLookedAt = 1024;
-// Of a thousand reductions and more, none passes by chance but once in 2^50 captures.
+// Bits of evidence with which none of over a thousand reductions passes by chance more than once in 2^50 captures.
 constexpr double kEvidenceBits = 64;
 
-// The families of some of the elements: one where finding them takes long.
+// Returns the families of some of the elements: one where finding them takes long.
 std::vector<int64_t> families_of(const Call& call, Gradient gradient, const std::vector<int64_t>& elements) {
   constexpr int64_t kMostFamilies = 4, kMostSamples = 100'000;
   const int64_t most =
@@ -33,7 +33,7 @@ std::vector<int64_t> families_of(const Call& call, Gradient gradient, const std:
   return {families.begin(), families.end()};
 }
 
-// All sets of some steps, smaller ones first.
+// Returns all sets of some steps, smaller ones first.
 std::vector<Steps> subsets_of(Steps some) {
   std::vector<Steps> sets;
   for (Steps set = some;; set = (set - 1) & some) {
@@ -62,8 +62,8 @@ class Search {
     std::vector<Steps> cast = subsets_of(inner);
     for (Steps& set : cast) set |= inputs | kLocations;
     if (auto found = best_of(cast, /*screens=*/false)) return found;
-    // Sums in the type itself hide more than any other, so that they come last. More elements tell whether the values
-    // are such sums.
+    // Sums in the type itself come last, because they hide more than any other reduction. It takes more elements to see
+    // whether the values are such sums.
     auto found = best_of({kSums, kSums | kLocations}, /*screens=*/false);
     if (!found) return std::nullopt;
     constexpr int64_t kMore = 16;
@@ -97,7 +97,8 @@ class Search {
         const Explanation explanation = explain(call_, side_, id, cache_);
         const Element& exact = explanation.exact().element;
         if (explanation.explained() || !std::isfinite(exact.value)) continue;
-        // A pixel's channels share the roundings of all but grad_output: so many of them tell as it has addends.
+        // A pixel's channels share the roundings of all but grad_output, so at most as many channels count as it has
+        // addends.
         if (gradient_.scattered() && of_weights[call_.weights_of(gradient_, flat)]++ >= exact.terms) continue;
         (exact.terms < kFewestAddends ? of_few_addends : tried_).push_back({id, value, exact.value, exact.cancelled});
       }
@@ -107,8 +108,8 @@ class Search {
     std::copy_n(of_few_addends.begin(), room, std::back_inserter(tried_));
   }
 
-  // Whether the values lie to both sides of sums in the type, and about as far from the exact ones as such sums do: the
-  // bound on sums in few bits is so wide that other values fit it too.
+  // Returns whether the values lie to both sides of sums in the type, and about as far from the exact ones as such sums
+  // do: the bound on sums in few bits is so wide that other values fit it too.
   bool are_like_sums(msda_dtype type) {
     constexpr double kSigmas = 5, kMuchFarther = 16;
     std::vector<ElementId> elements;
@@ -130,7 +131,7 @@ class Search {
   }
   bool tells_type(Narrow narrow, const Tried& tried) const { return free_bits(narrow, tried) >= kFewestFreeBits; }
 
-  // The type of the fewest bits that nearly all results are numbers of.
+  // Returns the type of the fewest bits that nearly all results are numbers of.
   std::optional<Narrow> type_of_results() const {
     for (const Narrow narrow : {Narrow::kBFloat16, Narrow::kFloat16, Narrow::kFloat32}) {
       if (significand_bits(narrow) >= own_bits_) continue;
@@ -146,7 +147,7 @@ class Search {
   }
   bool is_nearly_all(int64_t fitting) const { return 4 * fitting >= 3 * std::ssize(tried_); }
 
-  // Whether nearly all errors are small enough for rounding of any steps but the locations.
+  // Returns whether nearly all errors are small enough for rounding of any steps but the locations.
   bool is_large_enough(Narrow narrow) const {
     const auto within = std::ranges::count_if(tried_, [&](const Tried& tried) {
       const Explanation any = explain_reduced(call_, side_, tried.id, {narrow, kSums}, cache_);
@@ -156,7 +157,7 @@ class Search {
     return is_nearly_all(within);
   }
 
-  // The reduction with one of these sets of steps that explains most; of those the one with the fewest steps.
+  // Returns the reduction with one of these sets of steps that explains most; of those the one with the fewest steps.
   std::optional<FoundReduction> best_of(const std::vector<Steps>& sets, bool screens) {
     std::optional<FoundReduction> best;
     const std::optional<Narrow> of_results = type_of_results();
@@ -205,7 +206,7 @@ class Search {
     return found;
   }
 
-  // The relative error with its sign, to a hundredth of itself.
+  // Returns the relative error with its sign, to a hundredth of itself.
   static int64_t factor_of(const Tried& tried) {
     constexpr double kHundredths = 100;
     const double error = tried.exact != 0 ? (tried.value - tried.exact) / tried.exact : 0;
@@ -214,7 +215,7 @@ class Search {
     return 2 * size + (error < 0 ? 1 : 0);
   }
 
-  // How seldom an error of the size that this one has, but of other origin, would have fitted.
+  // Returns how seldom an error of the size that this one has, but of other origin, would have fitted.
   double chance_bits(const Tried& tried, const Reduction& reduction, const Match& match) const {
     double bits = std::max(0.0, std::log2(std::abs(tried.value - tried.exact) / match.bound));
     const bool told_by_result = reduction.rounds(kResult) && round_to(reduction.narrow, tried.exact) != tried.exact;

@@ -15,7 +15,7 @@ namespace msda::analysis {
 // The named facts that decided a cause, in the order in which they are printed: numbers, texts, lists.
 using Evidence = nlohmann::ordered_json;
 
-// A floating-point number for evidence: NaN and infinities, which JSON lacks, as the texts "NaN", "Infinity",
+// Returns a floating-point number for evidence: NaN and infinities, which JSON lacks, as the texts "NaN", "Infinity",
 // "-Infinity".
 Evidence number(double x);
 

@@ -45,7 +45,7 @@ Slope slope_through(const Call& call, const Conventions& conventions, const Elem
   return slope;
 }
 
-// The number that the derivative is taken at: where the operator's backward does not read it, any is as good.
+// Returns the number that the derivative is taken at: where the operator's backward does not read it, any is as good.
 double input_at(const Call& call, const ElementId& id) {
   const Tensor input = call.input_of(id.gradient);
   return input ? input.at(id.flat) : 0;
@@ -124,14 +124,14 @@ std::optional<CheckedValue> check_value(const Call& call, const Side& side, cons
 
 namespace {
 
-// How far the coordinate of an element is from a kink, in pixels.
+// Returns how far the coordinate of an element is from a kink, in pixels.
 double distance_to_kink(const Call& call, const ElementId& id, size_t moved) {
   const double exact = call.coordinate(call.conventions, call.axes(id)[moved], Precision::of(MSDA_FLOAT64)).exact;
   const double distance = std::abs(2 * exact - std::nearbyint(2 * exact)) / 2;
   return std::isfinite(distance) ? distance : INFINITY;
 }
 
-// Whether the naive difference reaches over a kink.
+// Returns whether the naive difference reaches over a kink.
 bool steps_over_kink(const Call& call, const ElementId& id) {
   const auto moved = call.moved_axis(id);
   if (!moved) return false;

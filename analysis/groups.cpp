@@ -16,7 +16,7 @@ namespace {
 // Elements of one gradient that are in a group already.
 class GroupedElements {
  public:
-  // The runs of those elements that are new.
+  // Returns the runs of those elements that are new.
   std::vector<ElementRun> add(const std::vector<ElementRun>& runs) {
     std::vector<ElementRun> added;
     for (const auto& [flat, count] : runs) {
@@ -104,7 +104,7 @@ std::vector<Extent> extents_of(const Call& call, const Group& group) {
   return extents;
 }
 
-// The side whose values are wrong.
+// Returns the side whose values are wrong.
 const Side* wrong_side(const Material& material, const Group& group) {
   if (group.at_fault == AtFault::kObserved) return &material.recorded;
   if (group.at_fault != AtFault::kReference) return nullptr;
@@ -113,7 +113,7 @@ const Side* wrong_side(const Material& material, const Group& group) {
   return side == material.replays.end() ? nullptr : &*side;
 }
 
-// The one that nine in ten elements fit, of those that are in findings: a finding may be a run of many.
+// Returns the one that nine in ten elements fit, of those that are in findings: a finding may be a run of many.
 std::string common_mistake(const std::vector<const Finding*>& findings) {
   std::map<std::string, int64_t> counts;
   int64_t elements = 0;
@@ -127,7 +127,7 @@ std::string common_mistake(const std::vector<const Finding*>& findings) {
   return most == counts.end() || most->second * 10 < elements * 9 ? std::string{} : most->first;
 }
 
-// Whether wrong values may be a multiple of the right ones, or off by a constant.
+// Returns whether wrong values may be a multiple of the right ones, or off by a constant.
 bool has_patterns(Cause cause) { return cause == Cause::kImplementationError || cause == Cause::kUninitializedOutput; }
 
 }  // namespace

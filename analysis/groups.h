@@ -71,18 +71,18 @@ struct Group {
   const Extent& extent(Dimension dimension) const;
   bool contains(int64_t flat) const;
   bool contains(const Finding& finding) const;
-  // Whether the elements are all that there are within their extents.
+  // Returns whether the elements are all that there are within their extents.
   bool is_complete() const;
 };
 
-// Whether a side that is at fault for this made a mistake, and did not merely round another way than float64.
+// Returns whether a side that is at fault for this made a mistake, and did not merely round another way than float64.
 bool is_mistake(Cause cause);
 
-// The groups of what was judged: the gravest party first, advice last.
+// Returns the groups of what was judged: the gravest party first, advice last.
 std::vector<Group> group_elements(const std::vector<JudgedElements>& judged);
 
-// Some elements of a gradient that are in the groups, for a trial of other conventions: chosen at random, since every
-// n-th may have a row or a column in common, and the same ones each time. Ascending.
+// Returns some elements of a gradient that are in the groups, for a trial of other conventions: chosen at random, since
+// every n-th may have a row or a column in common, and the same ones each time. Ascending.
 std::vector<int64_t> some_elements(const std::vector<Group>& groups, Gradient gradient);
 
 // Fills in what each group shares. The findings are those of the same report.

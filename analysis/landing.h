@@ -53,7 +53,7 @@ bool visit_places(const std::vector<Landings>& along, Place& place, Visit&& visi
   return false;
 }
 
-// The cell boundary nearest to a coordinate: an integer.
+// Returns the cell boundary nearest to a coordinate: an integer.
 inline double nearest_boundary(double coordinate) { return std::nearbyint(coordinate); }
 
 // One way in which a compiler may evaluate a coordinate.

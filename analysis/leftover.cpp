@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kFewestEqual = 16;  // elements that are not zero, for any of this to be no coincidence
 constexpr int64_t kMostLeftovers = 512;
 
-// Some elements, spread over the tensor, whose number `counts`.
+// Returns some elements, spread over the tensor, whose number `counts`.
 template <class Counts>
 std::vector<int64_t> examined(const Tensor& tensor, Counts&& counts) {
   const int64_t total = tensor.elements(), step = std::max<int64_t>(1, total / kMostLeftovers);
@@ -24,7 +24,7 @@ std::vector<int64_t> examined(const Tensor& tensor, Counts&& counts) {
 
 bool have_one_shape(const Tensor& a, const Tensor& b) { return a && b && a.shape == b.shape; }
 
-// Whether a buffer that some of was zeroed holds nothing but the result.
+// Returns whether a buffer that some of was zeroed holds nothing but the result.
 bool is_rest_of(const Tensor& before, const Tensor& result) {
   int64_t equal = 0;
   const int64_t total = before.elements();
@@ -36,7 +36,7 @@ bool is_rest_of(const Tensor& before, const Tensor& result) {
   return equal >= kFewestEqual;
 }
 
-// How many times the gradient the buffer holds; 0 if it holds something else.
+// Returns how many times the gradient the buffer holds; 0 if it holds something else.
 int64_t times_the_gradient(const Material& material, const Side& recorded, Gradient gradient, const Tensor& before,
                            Cache& cache) {
   constexpr int64_t kMost = 10'000;
@@ -58,7 +58,7 @@ int64_t times_the_gradient(const Material& material, const Side& recorded, Gradi
   return all ? static_cast<int64_t>(times) : 0;
 }
 
-// Whether the side's values are the gradient added to the result.
+// Returns whether the side's values are the gradient added to the result.
 bool is_beneath(const Material& material, const Side& recorded, Gradient gradient, const Tensor& result, Cache& cache) {
   const Tensor& observed = recorded.of(gradient);
   int64_t telling = 0;

@@ -16,7 +16,7 @@ bool contains(const std::vector<ElementRun>& runs, int64_t flat) {
                              [&](const ElementRun& run) { return flat >= run.flat && flat < run.flat + run.count; });
 }
 
-// A type's neighbour_in of x, `steps` numbers away.
+// Returns x's neighbour in a type, `steps` numbers away.
 double neighbour_in(double x, msda_dtype type, int steps) {
   if (!std::isfinite(x)) return x;
   const double unit = std::ldexp(1.0, std::ilogb(x == 0 ? 1.0 : x) - Precision::of(type).bits + 1);
@@ -65,7 +65,7 @@ class Minimizer {
     simplify();
   }
 
-  // Whether the smaller call shows the target; it is then the best so far.
+  // Returns whether the smaller call shows the target; it is then the best so far.
   bool accepts(const Recipe& recipe) {
     if (settings_.stop && settings_.stop()) throw Stopped{};
     ++best_.reached.trials;
@@ -82,7 +82,7 @@ class Minimizer {
       is_headline = first.gradient == target_.gradient && first.cause == target_.cause &&
                     first.at_fault == target_.at_fault && first.advisory == target_.advisory && first.contains(*flat);
     }
-    // That the element is told first may be lost for less data, not for rounder numbers.
+    // For less data the element may lose its place as the first finding, for rounder numbers it may not.
     const bool smaller = flat && (is_headline || !best_.is_headline || !recipe.inputs);
     if (smaller) {
       calls_.only_smaller_than(*call);
@@ -96,8 +96,8 @@ class Minimizer {
     return smaller;
   }
 
-  // Whether the side at fault still has the bits of the element that it recorded: a mistake of a kernel is in them
-  // alone.
+  // Returns whether the side at fault still has the bits of the element that it recorded: a mistake of a kernel is in
+  // them alone.
   bool has_recorded_bits(const Recipe& recipe, const SmallCall& call) const {
     if (recipe.moved) return false;
     return std::ranges::none_of(call.replayed, [&](const ReplayedElements& one) {
@@ -108,7 +108,8 @@ class Minimizer {
     });
   }
 
-  // The target's element in the smaller call, if it is found as it was. Where elements have moved: any such element.
+  // Returns the target's element in the smaller call, if it is found as it was. Where elements have moved: any such
+  // element.
   std::optional<int64_t> find_target(const Recipe& recipe, const Report& report) const {
     const bool anywhere = recipe.moved && target_.gradient.scattered();
     const int64_t flat = anywhere ? -1 : calls_.small_flat(recipe, target_.gradient, target_.flat);

@@ -37,7 +37,7 @@ int free_bits(Narrow narrow, int bits, double value, double magnitude);
 struct Uncertain {
   double value = 0, error = 0;
 
-  // Some number of its sign; 0 where the error leaves it open.
+  // Returns some number of its sign; 0 where the error leaves it open.
   double sign() const { return std::abs(value) <= error ? 0 : value; }
 };
 // Rounding leaves no doubt, but where the error reaches over the point between two numbers of the type.

@@ -13,7 +13,7 @@ struct WrongValue {
   double wrong, right;
 };
 
-// At most so many, spread evenly: a pattern shows in few.
+// Returns at most so many, spread evenly: a pattern shows in few.
 std::vector<WrongValue> sample_of(const Call& call, const Group& group, const Tensor& wrong, const Tensor& right) {
   constexpr int64_t kMost = 50'000;
   const int64_t step = std::max<int64_t>(1, group.elements / kMost);
@@ -28,7 +28,7 @@ std::vector<WrongValue> sample_of(const Call& call, const Group& group, const Te
   return values;
 }
 
-// The median of values of which nine in ten are as good as equal; the others may have been rounded to nothing.
+// Returns the median of values of which nine in ten are as good as equal; the others may have been rounded to nothing.
 std::optional<double> common(std::vector<double> values, size_t of) {
   if (values.size() * 10 < of * 9) return std::nullopt;
   std::ranges::sort(values);
@@ -56,8 +56,8 @@ std::optional<Pattern> pattern_of(const std::vector<const WrongValue*>& values) 
   return pattern;
 }
 
-// The patterns of the parts whose elements share these indices; empty unless each part has one, and enough elements to
-// show it.
+// Returns the patterns of the parts whose elements share these indices; empty unless each part has one, and enough
+// elements to show it.
 std::vector<Pattern> patterns_by(const Call::Part& dimensions, const std::vector<WrongValue>& values,
                                  int64_t elements) {
   constexpr size_t kMostParts = 8, kFewest = 3;

@@ -13,7 +13,7 @@ namespace msda::analysis {
 inline constexpr double kClose = 0.02;
 inline bool is_close(double a, double b) { return std::abs(a - b) <= kClose / 2 * std::abs(b); }
 
-// The patterns of a group's values beside the right ones; empty if there is no simple one.
+// Returns the patterns of a group's values beside the right ones; empty if there is no simple one.
 std::vector<Pattern> find_patterns(const Call& call, const Group& group, const Tensor& wrong, const Tensor& right);
 
 }  // namespace msda::analysis

@@ -19,8 +19,8 @@ struct OwnedSide {
 // Bytes of a tensor's elements.
 size_t bytes_of(const Tensor& tensor);
 
-// The type of a replay's gradient: float64 replays stay float64, others are rounded to the recorded kernel's type; that
-// of the gradient's input where nothing was recorded.
+// Returns the type of a replay's gradient: float64 replays stay float64, others are rounded to the recorded kernel's
+// type; that of the gradient's input where nothing was recorded.
 msda_dtype result_type(const Call& call, const Side& recorded, Gradient gradient, msda_mode mode);
 
 // With memory for every gradient, not yet computed: in the types of `types` where that has tensors.

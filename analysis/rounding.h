@@ -10,7 +10,7 @@
 
 namespace msda::analysis {
 
-// What a factor may multiply the error of a product that underflows by.
+// Returns what a factor may multiply the error of a product that underflows by.
 inline double at_least_1(double factor) { return std::max(1.0, std::abs(factor)); }
 
 // Collects the terms of a sum and bounds the error of evaluating it, in any order and with the factors of each term in

@@ -15,8 +15,8 @@ double storage_error(const Side& side, Gradient gradient, double x) {
 
 namespace {
 
-// The candidate whose addends addends_of() makes: the landing of the arithmetic as kernels/sample.h spells it out,
-// which near a boundary may be another than the exact one. Empty if it is none of them.
+// Returns the candidate whose addends addends_of() makes: the landing of the arithmetic as kernels/sample.h spells it
+// out, which near a boundary may be another than the exact one. Empty if it is none of them.
 std::optional<size_t> computed_candidate(const Call& call, const Side& side, const ElementId& id,
                                          const std::vector<Match>& candidates) {
   if (candidates.size() == 1) return 0;
@@ -32,8 +32,8 @@ std::optional<size_t> computed_candidate(const Call& call, const Side& side, con
   return std::nullopt;
 }
 
-// The candidates that have these addends, with what multiplies their sums beside the first one's: where an axis has no
-// cells, those that differ by what the sum is divided by.
+// Returns the candidates that have these addends, with what multiplies their sums beside the first one's: where an axis
+// has no cells, those that differ by what the sum is divided by.
 std::vector<std::pair<size_t, double>> with_scales(const Call& call, const ElementId& id, size_t computed,
                                                    const std::vector<Match>& candidates) {
   std::vector<std::pair<size_t, double>> all{{computed, 1}};
@@ -49,8 +49,8 @@ std::vector<std::pair<size_t, double>> with_scales(const Call& call, const Eleme
   return all;
 }
 
-// Whether the side's arithmetic, in some order, makes the value of some choice of the tied samples. Where many choices
-// come near, orders tell nothing.
+// Returns whether the side's arithmetic, in some order, makes the value of some choice of the tied samples. Where many
+// choices come near, orders are no evidence.
 bool an_order_of_ties_gives(const Side& side, Gradient gradient, msda_dtype arithmetic, const TiedSum& ties,
                             double value, int shuffles) {
   constexpr size_t kMost = 16;
@@ -97,15 +97,15 @@ void try_other_orders(const Call& call, const Side& side, const ElementId& id, m
   }
 }
 
-// Whether an infinite value is what the side's type makes of a gradient so near to the match's.
+// Returns whether an infinite value is what the side's type makes of a gradient so near to the match's.
 bool overflows_to(const Side& side, Gradient gradient, const Match& match, double value) {
   const double farthest = match.element.value + std::copysign(match.bound, value);
   return farthest * value > 0 && std::isinf(rounded_to(farthest, side.of(gradient).dtype));
 }
 
-// How far a value is from the match's, one of which is not finite: not at all if it is what the exact one is, or what
-// the type makes of numbers on the way to it. Every bound on the error of an infinite number is infinite, and says
-// nothing.
+// Returns how far a value is from the match's, one of which is not finite: not at all if it is what the exact one is,
+// or what the type makes of numbers on the way to it. Every bound on the error of an infinite number is infinite, and
+// says nothing.
 double residual_of_non_finite(const Side& side, Gradient gradient, const Match& match, double value) {
   const bool same = value == match.element.value ||
                     (std::isnan(value) && (match.element.may_be_nan || std::isnan(match.element.value)));
@@ -121,7 +121,7 @@ Precisions precisions_of(msda_dtype arithmetic, const Reduction* reduction) {
   return {Precision::of(MSDA_FLOAT32), precision_of(reduction->narrow)};
 }
 
-// A match for each way in which the element's samples may have landed, without the side's value.
+// Returns a match for each way in which the element's samples may have landed, without the side's value.
 std::vector<Match> candidates_of(const Call& call, const Side& side, const ElementId& id, const Reduction* reduction,
                                  Cache& cache) {
   const Precisions precisions = precisions_of(side.arithmetic_of(id.gradient), reduction);
@@ -138,17 +138,18 @@ std::vector<Match> candidates_of(const Call& call, const Side& side, const Eleme
   return candidates;
 }
 
-// Whether arithmetic that rounds its result to few bits may have returned this.
+// Returns whether arithmetic that rounds its result to few bits may have returned this.
 bool is_result_of(const Reduction* reduction, double value) {
   return reduction == nullptr || !reduction->rounds(kResult) || round_to(reduction->narrow, value) == value;
 }
 
-// How far from the element's value in the direction of `value` a result may be that is rounded in the end.
+// Returns how far from the element's value in the direction of `value` a result may be that is rounded in the end.
 double reach_of_rounded(Narrow narrow, double exact, double bound, double value) {
   return value >= exact ? round_to(narrow, exact + bound) - exact : exact - round_to(narrow, exact - bound);
 }
 
-// How far from an exact value the side's may be, in the direction of `value`, if its arithmetic errs by this much.
+// Returns how far from an exact value the side's may be, in the direction of `value`, if its arithmetic errs by this
+// much.
 double reach_in(const Side& side, Gradient gradient, const Reduction* reduction, double exact, double error,
                 double value) {
   // "Exact" is float64 itself; where the side is too, the two may err in opposite directions.
@@ -158,7 +159,7 @@ double reach_in(const Side& side, Gradient gradient, const Reduction* reduction,
   return error + storage_error(side, gradient, std::abs(exact) + error);
 }
 
-// Whether rounding makes the value of some choice of the tied samples, if there are any.
+// Returns whether rounding makes the value of some choice of the tied samples, if there are any.
 bool some_choice_gives(const Side& side, Gradient gradient, const Reduction* reduction, const TiedSum& ties,
                        double value) {
   return !ties.any() || ties.visit_sums([&](double sum, size_t) {
@@ -200,14 +201,14 @@ double least_residual(const Explanation& explanation) {
   return least;
 }
 
-// Whether nothing can explain the value better. 0 is a number of every type.
+// Returns whether nothing can explain the value better. 0 is a number of every type.
 bool fits_best(const Explanation& plain) {
   return plain.explained() && (plain.value == 0 || !std::isfinite(plain.value) || least_residual(plain) == 0);
 }
 
-// Whether a value that rounding in the side's own type explains as well is what the reduction, which other elements
-// have shown, makes of it: by chance it lies so much nearer to that, and has no bits below those of the narrow type,
-// once in 2^kBitsNearer.
+// Returns whether a value that rounding in the side's own type explains as well is what the reduction, which other
+// elements have shown, makes of it: by chance it lies so much nearer to that, and has no bits below those of the narrow
+// type, once in 2^kBitsNearer.
 bool fits_much_better(const Side& side, Gradient gradient, const Reduction& reduction, const Explanation& reduced,
                       const Explanation& plain) {
   constexpr double kBitsNearer = 4;

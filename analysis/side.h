@@ -11,7 +11,7 @@
 
 namespace msda::analysis {
 
-// Where gradients come from. The name does not tell, because results in a capture may have any name.
+// Where gradients come from. The name does not decide it, because results in a capture may have any name.
 enum class Source { kRecorded, kStored, kReplay };
 
 // Gradients from one source: "recorded", "reference", "deterministic", "float64", "grid_sample", ...
@@ -66,7 +66,7 @@ Explanation explain_reduced(const Call& call, const Side& side, const ElementId&
 // By the side's arithmetic or, if that fails or fits much worse, with the reduction found for the side.
 Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache);
 
-// The error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.
+// Returns the error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.
 double storage_error(const Side& side, Gradient gradient, double x);
 
 }  // namespace msda::analysis

@@ -1,8 +1,8 @@
 // A recorded call made smaller: its inputs, and what each side's gradients then are.
 //
-// An element of a gradient that hangs only on inputs that stay as they were keeps its recorded bits: that is exact.
-// Where something was cut or changed that it hangs on, the side's own arithmetic is run again on the smaller call:
-// nobody knows what the recorded kernel would have returned.
+// An element of a gradient that depends only on unchanged inputs keeps its recorded bits: that is exact. If an input
+// that it depends on was cut or changed, the side's own arithmetic is run again on the smaller call: nobody knows what
+// the recorded kernel would have returned.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ struct Replayed {
   bool adds_before = false;  // the recorded kernel adds to what the buffer of a scattered gradient held
 };
 
-// The options with which the side is computed again.
+// Returns the options with which the side is computed again.
 msda_options options_of(const Replayed& replayed, const Side& side);
 
 // From the recorded call to a smaller one.
@@ -67,7 +67,7 @@ class SmallCalls {
   // From now on only calls are made that are smaller than this one, or have rounder numbers: what lost its recorded
   // bits in it has lost them for good.
   void only_smaller_than(const SmallCall& small);
-  // The number of an element of the whole call in the smaller one. -1: it was cut, or the elements have moved.
+  // Returns the number of an element of the whole call in the smaller one. -1: it was cut, or the elements have moved.
   int64_t small_flat(const Recipe& recipe, Gradient gradient, int64_t flat) const;
 
  private:

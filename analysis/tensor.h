@@ -82,7 +82,7 @@ struct Precision {
   }
 };
 
-// The type that a kernel on these inputs computes in: 16-bit types are storage.
+// Returns the type that a kernel on these inputs computes in: 16-bit types are storage.
 inline msda_dtype arithmetic_of(msda_dtype storage) { return storage == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32; }
 
 // x rounded to nearest even in `dtype`.

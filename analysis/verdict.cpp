@@ -11,7 +11,7 @@ namespace {
 
 std::string elements(int64_t count) { return fmt::format("{} element{}", thousands(count), count == 1 ? "" : "s"); }
 
-// What a cause means, as a person would say it.
+// Returns what a cause means, as a person would say it.
 const char* meaning_of(Cause cause, const Call& call) {
   switch (cause) {
     case Cause::kNonFinite:
@@ -150,7 +150,7 @@ std::string places_of(const Call& call, const Group& group) {
   return fmt::format("{}{}", more ? "first at " : "at ", fmt::join(places, ", "));
 }
 
-// What a test that compares with grid_sample meets, though the recorded kernel is right.
+// Returns what a test that compares with grid_sample meets, though the recorded kernel is right.
 std::string advice_text(const Call& call, const std::vector<Group>& groups) {
   std::vector<std::string> texts;
   for (const Group& group : groups) {

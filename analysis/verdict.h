@@ -7,8 +7,8 @@
 
 namespace msda::analysis {
 
-// The groups are those of the call; `counts` has the elements that were counted beside them. Advice decides nothing,
-// but where it is all that there is to tell, the summary tells it.
+// Judges the groups of a call; `counts` has the elements that were counted beside them. Advice decides nothing, but the
+// summary reports it if there is nothing else.
 Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, const Verdict& counts);
 
 // Adds to the summary what the conventions tried say: those that fit, and whether the recorded side and the reference

@@ -44,7 +44,7 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   const auto shown = [&](const Spread& tried, double sum, double value, const Side& side) {
     return std::abs(value - sum) <= reached(tried, sum, value, side);
   };
-  // More orders reach farther: where they are not told, the first that are enough decide as all would.
+  // More orders reach farther. If no evidence is wanted, the search stops at the first orders that decide the cause.
   const auto try_them = [&](const Addends& addends, double sum, double value, const Side& side) {
     const Enough enough = [&](const Spread& tried) { return shown(tried, sum, value, side); };
     return try_orders(addends, side.arithmetic_of(s.id.gradient), Orders::kAll, kShuffles, s.tells ? nullptr : enough);

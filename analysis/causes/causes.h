@@ -1,5 +1,5 @@
 // The causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
-// evidence. docs/causes.md tells the same for users.
+// evidence. docs/causes.md explains the causes to users.
 #pragma once
 
 #include <optional>
@@ -45,17 +45,18 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect&);
 std::optional<Diagnosis> test_reduced_precision(const Suspect&);
 Diagnosis implementation_error(const Suspect&);
 
-// Of an element with the cause uninitialized_output: once in 2^bits another mistake of this size fits the buffer as
-// well.
+// Returns for an element with the cause uninitialized_output: once in 2^bits another mistake of this size fits the
+// buffer as well.
 double chance_bits_of_buffer(const Suspect&);
 
-// Of an element with a cause that is rounding: whether a side's value is out of the bounds of float32.
+// Returns for an element with a cause that is rounding whether a side's value is out of the bounds of float32.
 bool only_16_bits_explain(const Suspect&);
 
-// The first cause that holds.
+// Returns the first cause that holds.
 Diagnosis diagnose(const Suspect&);
 
-// How a side that is rounded has evaluated what has no cells: "divided by 2048, at which ...". Empty of coordinates.
+// Returns how a side that is rounded has evaluated what has no cells: "divided by 2048, at which ...". Empty of
+// coordinates.
 std::optional<Evaluation> way_of(const Suspect&, const Side&, const Match&);
 
 // Who is wrong where rounding is the cause: the side that misses float64 while the other meets it; the tolerance, if

@@ -1,8 +1,8 @@
 // cell_boundary: the two sides land in different cells, and the coordinate lies within its rounding error of the
 // boundary. The gradient with respect to the location jumps there, so one of them has the neighbouring cell's gradient.
 //
-// The landing is read off the values: a side landed in the cell whose gradient, within rounding, it returned. What the
-// dialect's arithmetic gives in float32 is told beside it.
+// The landing is read off the values: a side landed in the cell whose gradient, within rounding, it returned. The
+// evidence also shows what the dialect's arithmetic gives in float32.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace msda::analysis {
 namespace {
 
-// The same where what is rounded is no coordinate, such as a length that makes a number of points.
+// Returns the same where what is rounded is no coordinate, such as a length that makes a number of points.
 std::optional<Diagnosis> jump_without_cells(const Suspect& s) {
   const auto pair = best_pair(s);
   if (!pair || pair->same_landing()) return std::nullopt;

@@ -14,8 +14,8 @@ std::string hex_of(double x, msda_dtype type) {
   return fmt::format("0x{:08x}", std::bit_cast<uint32_t>(static_cast<float>(x)));
 }
 
-// Whether rounding of the coordinate in the side's own arithmetic brings the location as it was recorded to where the
-// match has it. A reduction may bring it farther.
+// Returns whether rounding of the coordinate in the side's own arithmetic brings the location as it was recorded to
+// where the match has it. A reduction may bring it farther.
 bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
   if (side.reduction_of(s.id.gradient) == nullptr) return true;
   const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
@@ -27,7 +27,7 @@ bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
   return true;
 }
 
-// The gradient at the match's landing in exact arithmetic, without the reduction that the match may have.
+// Returns the gradient at the match's landing in exact arithmetic, without the reduction that the match may have.
 double gradient_there(const Suspect& s, const Side& side, const Explanation& of_side, const Match& match) {
   if (!of_side.reduced) return match.element.value;
   const Explanation plain = explain(s.call, side, s.id, of_side.value, s.cache);
@@ -51,7 +51,7 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
   if (std::isfinite(difference) && jump < difference / 2) return std::nullopt;
   Crossing crossing{};
   crossing.pair = *pair;
-  // Of axes that differ, one in which the cells do tells more.
+  // If several axes differ, prefers one in which the cells differ.
   const Place &observed = pair->observed->place, &expected = pair->expected->place;
   const Axes axes = s.call.axes(s.id);
   if (std::ranges::any_of(axes, [](const Axis& axis) { return axis.size == 0; })) return std::nullopt;  // no cells

@@ -12,8 +12,8 @@
 namespace msda::analysis {
 namespace {
 
-// Whether 0 may be what underflow leaves of so small a value, also where subnormals are flushed, or what is left of
-// sums in the tensors' own type.
+// Returns whether 0 may be what underflow leaves of so small a value, also where subnormals are flushed, or what is
+// left of sums in the tensors' own type.
 bool may_round_to_0(const Suspect& s, const Side& side, double exact) {
   const msda_dtype stored = side.of(s.id.gradient).dtype;
   if (std::abs(exact) < 2 * Precision::of(stored).smallest_normal()) return true;

@@ -19,9 +19,9 @@ struct FirstNonFinite {
   bool is_stage = false;
 };
 
-// Looks at the inputs that the element hangs on. Those of the cell in which its sample lies, and for a side that is not
-// finite those of all in which rounding may land it; of a sum over samples, those of both sides, which may skip
-// different samples of weight 0.
+// Looks for inputs that are not finite among those that the element depends on: those of the cell in which its sample
+// lies, and for a side that is not finite those of all cells in which rounding may land it. For a sum over samples it
+// takes those of both sides, which may skip different samples of weight 0.
 std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
   std::optional<FirstNonFinite> first;
   const auto check = [&](const Side& side, const Match& match) {
@@ -59,15 +59,16 @@ std::optional<FirstNonFinite> check_stages(const Suspect& s) {
   return first;
 }
 
-// Whether a side's value that is not finite is what its type makes of the gradient, or of one that rounding leads to.
+// Returns whether a side's value that is not finite is what its type makes of the gradient, or of one that rounding
+// leads to.
 bool overflows(const Suspect& s, const Side& side, const Explanation& explanation) {
   return explanation.explained() || (!std::isfinite(explanation.value) &&
                                      explanation.value == rounded_to(s.float64, side.of(s.id.gradient).dtype));
 }
 
-// Whether a side hides that exact arithmetic is not finite: by a number, or by an infinity of the other sign. NaN is no
-// fault where weights are multiplied: 0 * infinity is NaN for a kernel that does so for a weight of zero, and nothing
-// for one that skips it or that rounding lands in the neighbouring cell.
+// Returns whether a side hides that exact arithmetic is not finite: by a number, or by an infinity of the other sign.
+// NaN is no fault where weights are multiplied: 0 * infinity is NaN for a kernel that does so for a weight of zero, and
+// nothing for one that skips it or that rounding lands in the neighbouring cell.
 bool hides(const Suspect& s, const Explanation& explanation) {
   if (explanation.explained()) return false;
   if (std::isnan(explanation.value)) return !std::isnan(s.float64) && s.call.axes(s.id).empty();

@@ -30,7 +30,7 @@ std::string type_text(const std::vector<std::string>& types) {
   return types.size() == 1 ? text : text + " (none of these numbers tells them apart)";
 }
 
-// Of all that fit alike, which may differ in how they round numbers that lie halfway.
+// Returns the rounding of all reductions that fit alike; they may differ in how they round numbers that lie halfway.
 const char* rounding_of(const FoundReduction& reduction) {
   const auto same = [&](Narrow narrow) {
     return rounding_name(narrow) == std::string(rounding_name(reduction.narrow));
@@ -91,7 +91,7 @@ void tell(const Suspect& s, const Side& side, const Explanation& reduced, Diagno
 
 std::optional<Diagnosis> test_reduced_precision(const Suspect& s) {
   if (!s.reduced() || !s.of_observed.explained() || !s.of_expected.explained()) return std::nullopt;
-  // Of two sides that both reduce, the one that misses float64.
+  // If both sides reduce, blames the one that misses float64.
   const bool expected_alone =
       !s.of_observed.reduced || (s.of_expected.reduced && s.observed_holds && !s.expected_holds);
   Diagnosis diagnosis{Cause::kReducedPrecision, expected_alone ? AtFault::kReference : AtFault::kObserved};

@@ -1,6 +1,6 @@
 // stopped_sum: a side adds up, or counts, in a type in which its sum no longer grows as it should: what is added is
 // less than half of the sum's last place, and is lost, or little more, and is rounded up. No order of the additions
-// mends that, only a wider type.
+// avoids that, only a wider type.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -46,7 +46,8 @@ std::vector<msda_dtype> arithmetics_of(const Suspect& s) {
   return {s.call.arithmetic(), stored};
 }
 
-// How far the value may be from the buffer's contents and the gradient in the sum of the two; empty if it is farther.
+// Returns how far the value may be from the buffer's contents and the gradient in the sum of the two; empty if it is
+// farther.
 std::optional<double> window_of_sum(const Suspect& s) {
   const double before = *s.before, added = s.observed_value - before;
   std::optional<double> window;

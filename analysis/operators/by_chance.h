@@ -15,8 +15,9 @@ class SpreadOfAddends {
     high_ = std::max(high_, addend);
   }
 
-  // Whether a value that is wrong for another reason may well be the sum without one of them, or with one twice: of how
-  // many chance makes that, if what they add is evenly spread, and values are told apart by twice the bound.
+  // Returns whether a value that is wrong for another reason may well be the sum without one of its addends, or with
+  // one twice: chance makes that likely if the addends are evenly spread and many, and values are distinguished only if
+  // they differ by twice the bound.
   bool leaves_it_to_chance(double bound) const {
     constexpr double kMostByChance = 0.01;
     return 2 * static_cast<double>(count_) * bound > kMostByChance * std::max(high_ - low_, std::abs(high_));

@@ -71,7 +71,7 @@ class Dimension {
     const char* name;  // "batch"
     int place;         // among those of the operator
     bool is_axis;      // 0 is x, 1 is y, 2 is z
-    bool implied;      // in scattered gradients another dimension tells it
+    bool implied;      // in scattered gradients another dimension determines it
   };
   constexpr Dimension() = default;
   constexpr explicit Dimension(const Description& description) : description_(&description) {}
@@ -128,7 +128,7 @@ struct Axis {
   double location;    // as recorded
   int32_t size;       // of the level or image, in pixels; 0: it has no cells, landings differ in something else
   msda_dtype stored;  // the type of the location
-  int number = 0;     // 0 is x, 1 is y, 2 is z: for operators in which the sizes do not tell all
+  int number = 0;     // 0 is x, 1 is y, 2 is z: for operators in which the sizes do not distinguish all
 };
 using Axes = boost::container::static_vector<Axis, 3>;
 inline char axis_name(size_t axis) { return "xyz"[axis]; }
@@ -199,7 +199,7 @@ class Call {
   virtual Index shape_of(Gradient gradient) const = 0;
   // Floating-point ones.
   virtual std::vector<NamedTensor> inputs() const = 0;
-  // The type in which kernels compute for these inputs.
+  // Returns the type in which kernels compute for these inputs.
   virtual msda_dtype arithmetic() const = 0;
 
   ElementId element_id(Gradient gradient, int64_t flat) const;
@@ -211,9 +211,9 @@ class Call {
   // In float32, or in float64 for float64 arithmetic. The first is that of our own kernels.
   virtual std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
                                               msda_dtype arithmetic) const = 0;
-  // The location rounded by a reduction.
+  // Returns the location rounded by a reduction.
   Axis rounded(const Axis& axis, const Reduction* reduction) const;
-  // The exact coordinate on an image of `size` pixels.
+  // Returns the exact coordinate on an image of `size` pixels.
   CoordinateMap coordinate_map(const Conventions& conventions, int32_t size) const;
 
   // --- Values.
@@ -224,31 +224,32 @@ class Call {
                           const Precisions& precisions, const Reduction* reduction, Cache& cache) const = 0;
   // In the call's own arithmetic, as our kernels sum them.
   virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
-  // Whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included, or add in it.
+  // Returns whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included, or
+  // add in it.
   virtual bool has_narrow_kernels() const { return false; }
 
   // --- Families of elements, which need the same of the cache.
   virtual int64_t family_of(Gradient gradient, int64_t flat) const = 0;
   virtual int64_t samples_of_family() const = 0;
-  // At most so many of its elements, spread over it. Of the gradients of a sample's location, which share most of
-  // their rounded numbers, one at most.
+  // Returns at most so many of its elements, spread over it. Of the gradients of a sample's location, which share most
+  // of their rounded numbers, one at most.
   virtual std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const = 0;
   // Equal for elements of a scattered gradient that add up the same samples with the same weights.
   virtual int64_t weights_of(Gradient gradient, int64_t flat) const = 0;
-  // Whether what the output buffer held before belongs to the result, and is one of the inputs.
+  // Returns whether what the output buffer held before belongs to the result, and is one of the inputs.
   virtual bool adds_to_output() const { return false; }
-  // The additions to a scattered gradient, of which the call must outlive the result; null if the operator does not
-  // say.
+  // Returns the additions to a scattered gradient, of which the call must outlive the result; null if the operator does
+  // not say.
   virtual std::unique_ptr<Additions> additions(Gradient) const { return nullptr; }
 
   // --- What an element is computed from.
   using VisitInput = std::function<bool(const char* name, const Tensor& tensor, int64_t flat)>;
-  // Calls visit(), until it returns true, for the inputs that the element hangs on: for those of a sample that landed
-  // at `place`. Whether it returned true.
+  // Calls visit() for the inputs that the element depends on if its sample landed at `place`, until visit() returns
+  // true. Returns whether it did.
   virtual bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place,
                             const Precision& precision, Cache& cache, const VisitInput& visit) const = 0;
   using VisitStage = std::function<bool(const char* stage, const std::vector<double>& numbers)>;
-  // The same for the intermediate tensors on the way to it, in the call's own arithmetic.
+  // Does the same for the intermediate tensors on the way to the element, in the call's own arithmetic.
   virtual bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision,
                             Cache& cache, const VisitStage& visit) const = 0;
 
@@ -258,11 +259,11 @@ class Call {
   // Samples are numbered in row-major order, batches first. An element of a sample's gradient is a number of the
   // intermediate tensor which that gradient is, at the same place.
   virtual int64_t sample_count() const = 0;
-  // The numbers of `count` samples from `first` on; none of a scattered gradient.
+  // Returns the numbers of `count` samples from `first` on; none of a scattered gradient.
   virtual std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first,
                                          int64_t count, msda_mode mode, int threads) const = 0;
-  // Of a scattered gradient's element, in the call's own arithmetic: the addends, in the order of the samples, and what
-  // they add up to.
+  // Returns the addends of a scattered gradient's element in the call's own arithmetic, in the order of the samples,
+  // and their sum.
   virtual std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
                                                  Cache& cache) const = 0;
   virtual double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
@@ -272,16 +273,16 @@ class Call {
   virtual std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const = 0;
 
   // --- Mistakes to try.
-  // Those that might have given the element another value than `exact`, with its sample at `place`.
+  // Returns the mistakes that might have given the element another value than `exact`, with its sample at `place`.
   virtual std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                         const Element& exact, const Precision& precision, Cache& cache) const = 0;
-  // The one that the patterns of a group show, in words that follow "as if"; or empty.
+  // Returns the mistake that the patterns of a group show, as words that follow "as if"; or an empty text.
   virtual std::string mistake_of(const Group& group) const = 0;
-  // Those that explain all gradients of the side where the recorded ones do not explain elements in `groups`. The
-  // fewest changes first.
+  // Returns the conventions that explain all gradients of the side where the recorded ones do not explain elements in
+  // `groups`. Those with the fewest changes come first.
   virtual std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups,
                                                const Tolerance& tolerance) const = 0;
-  // The steps of a gradient that may be rounded to fewer bits: inputs, and what is computed of them.
+  // Returns the steps of a gradient that may be rounded to fewer bits: inputs, and what is computed of them.
   virtual Steps input_steps(Gradient gradient) const = 0;
   virtual Steps inner_steps(Gradient gradient) const = 0;
   virtual const char* name_of(Step step) const = 0;
@@ -303,38 +304,38 @@ class Call {
   virtual bool run_kernels(const Conventions& conventions, const msda_options& options,
                            std::span<const Tensor> results) const = 0;
 
-  // The same for a GPU; null if the operator has no kernels for one.
+  // Returns the same for a GPU; null if the operator has no kernels for one.
   virtual std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
                                                   std::span<const Tensor> results) const = 0;
 
   // --- Smaller calls.
   // Every input, integers included, by its name in a capture.
   virtual std::vector<NamedTensor> all_inputs() const = 0;
-  // The same call on other inputs: all of them, of sizes that fit each other. The tensors must outlive it.
+  // Returns the same call on other inputs: all of them, of sizes that fit each other. The tensors must outlive it.
   virtual std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const = 0;
-  // Whether a call like this one may have these inputs: some numbers choose a place, which must be there.
+  // Returns whether a call like this one may have these inputs: some numbers choose a place, which must be there.
   virtual bool admits(std::span<const OwnedTensor> /*inputs*/) const { return true; }
-  // What may be left out, what is largest first.
+  // Returns what may be left out, what is largest first.
   virtual std::vector<Cut> cuts() const = 0;
-  // What then stays of an input or a gradient, by its dimensions.
+  // Returns what then stays of an input or a gradient, by its dimensions.
   virtual Kept kept_of(std::string_view tensor, const Kept& kept) const = 0;
-  // The index that the element has in each cut; -1 where it adds up several.
+  // Returns the index that the element has in each cut; -1 where it adds up several.
   virtual std::vector<int64_t> cut_indices(const ElementId& id) const = 0;
   virtual std::vector<Image> images() const = 0;
-  // The inputs with `count` pixels from `first` on of one side of an image. Coordinates move along, so that samples
-  // land on the pixels they had, but for the rounding of the coordinates into their type.
+  // Returns the inputs with `count` pixels from `first` on of one side of an image. Coordinates move along, so that
+  // samples land on the pixels they had, but for the rounding of the coordinates into their type.
   virtual Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const = 0;
-  // The inputs with one channel in place of all, of grad_output 1, that gives the gradients of samples the same values,
-  // but for rounding. Empty where several samples have a grad_output of their own.
+  // Returns the inputs with one channel in place of all, of grad_output 1, that gives the gradients of samples the same
+  // values, but for rounding. Empty where several samples have a grad_output of their own.
   virtual Inputs merged_channels() const = 0;
 
   // --- The forward pass, of which the gradients are the derivatives, if the operator says what it is.
   virtual bool has_forward() const { return true; }
-  // The part of sum(grad_output * output) that hangs on one input element, with `x` in its place: on the one whose
-  // gradient is `id`. In float64, by its formula alone.
+  // Returns the part of sum(grad_output * output) that depends on one input element, the one whose gradient is `id`,
+  // with `x` in its place. It is computed in float64, by the formula alone.
   virtual Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const = 0;
-  // The input that a gradient is of, "grad_" less, if there is one; and which of an element's axes it moves a sample
-  // along, if any.
+  // Returns the input that a gradient is of, "grad_" less, if there is one; and which of an element's axes it moves a
+  // sample along, if any.
   Tensor input_of(Gradient gradient) const;
   virtual std::optional<size_t> moved_axis(const ElementId& id) const = 0;
 
@@ -342,9 +343,10 @@ class Call {
   // The call with other sizes, in slices. Throws std::invalid_argument for a size that the operator lacks, or that does
   // not fit the others.
   virtual Slices slices(const CallSizes& sizes) const = 0;
-  // The same sizes with other inputs, in the order of inputs(). The tensors are views of memory that outlives the call.
+  // Returns the same sizes with other inputs, in the order of inputs(). The tensors are views of memory that outlives
+  // the call.
   virtual std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const = 0;
-  // How many adjacent numbers of the input a softmax may have normalized together; none if it is no such input.
+  // Returns how many adjacent numbers of the input a softmax may have normalized together; none if it is no such input.
   virtual std::vector<int64_t> normalized_together(size_t input) const = 0;
   // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
   virtual std::vector<Arithmetic> arithmetics() const = 0;
@@ -357,13 +359,14 @@ class Call {
   virtual Jumps jumps() const { return {}; }
   // If they are scattered: the elements of grad_output that belong to samples with such a coordinate.
   virtual std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>&) const { return {}; }
-  // An element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is contracted.
+  // Returns an element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is
+  // contracted.
   virtual double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const;
-  // What rounding decides where gradients jump, and what to do so that it does not; null: as where coordinates have
-  // cells.
+  // Returns what rounding decides where gradients jump, and what to do so that it does not; null: as where coordinates
+  // have cells.
   virtual const char* jump_text() const { return "a rounded coordinate landed in the neighbouring cell"; }
   virtual const char* jump_help() const { return nullptr; }
-  // Whether contraction changes the gradients of samples in this arithmetic.
+  // Returns whether contraction changes the gradients of samples in this arithmetic.
   virtual bool contracts(const Arithmetic&) const { return false; }
   // Null where the operator has none for these: every element must then be compared.
   virtual std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const = 0;
@@ -377,7 +380,7 @@ class Call {
   // Where an element lies, from what is largest to what is smallest.
   virtual std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const = 0;
 
-  // The same without data, for the words.
+  // Returns the same without data, for the words.
   virtual std::shared_ptr<const Call> outline() const = 0;
 };
 

@@ -16,17 +16,17 @@ class DeviceCall {
   virtual ~DeviceCall() = default;
   virtual std::unique_ptr<DeviceCall> copy() const = 0;
 
-  // Its tensors, in host memory at first; whoever takes the call to a device puts addresses there instead.
+  // Returns its tensors, in host memory at first; whoever takes the call to a device puts addresses there instead.
   virtual std::vector<msda_tensor*> inputs() = 0;
   virtual std::vector<msda_tensor*> results() = 0;
   // Enqueues the work on a stream of the current device, a cudaStream_t.
   virtual msda_status run(void* stream) = 0;
 
-  // The device memory that the call takes: its tensors, and the most that its kernels allocate.
+  // Returns the device memory that the call takes: its tensors, and the most that its kernels allocate.
   virtual uint64_t device_bytes() const = 0;
   // Two calls for halves of the same memory, which together change no bit; none if it cannot be divided further.
   virtual std::vector<std::unique_ptr<DeviceCall>> halves() const = 0;
-  // What cannot be divided: "one head of one batch".
+  // Returns what cannot be divided: "one head of one batch".
   virtual std::string least() const = 0;
 };
 

@@ -18,9 +18,9 @@ class TriedElements {
   // The side and the tolerance must outlive it.
   TriedElements(const Call& call, const Side& side, const std::vector<Group>& groups, const Tolerance& tolerance);
 
-  // Whether float64 gives too few of a gradient's elements for chance to be the reason.
+  // Returns whether float64 gives too few of a gradient's elements for chance to be the reason.
   bool are_unexplained() const;
-  // Whether float64 gives all but a few of them for another call: of a side that follows its conventions single
+  // Returns whether float64 gives all but a few of them for another call: of a side that follows its conventions single
   // elements may be wrong besides. Those that only the call's own conventions give contradict the other's, be they few:
   // most of a gradient may be the same under both.
   bool fit(const Call& other) const;

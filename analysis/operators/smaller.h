@@ -55,7 +55,7 @@ inline void store_integer(OwnedTensor& tensor, int64_t flat, int64_t number) {
   }
 }
 
-// All indices of a dimension: 0, 1, ..., size - 1.
+// Returns all indices of a dimension: 0, 1, ..., size - 1.
 std::vector<int64_t> all_indices(int64_t size);
 
 // Calls visit(small, whole) for every element of a tensor of this shape that stays: its row-major number among those
@@ -76,10 +76,10 @@ void for_each_kept(const Index& shape, const Kept& kept, Visit&& visit) {
   }
 }
 
-// The elements of a tensor that stay.
+// Returns the elements of a tensor that stay.
 OwnedTensor sliced(const std::string& name, const Tensor& tensor, const Kept& kept);
 
-// The one of that name; throws std::out_of_range.
+// Returns the one of that name; throws std::out_of_range.
 const OwnedTensor& tensor_named(std::span<const OwnedTensor> tensors, std::string_view name);
 
 }  // namespace msda::analysis

@@ -1,5 +1,5 @@
 // Which products, and which sums, a kernel's recorded results are made of. A pixel with one addition holds the addend
-// itself, so that it tells the arithmetic whatever the order; a few more hardly matter.
+// itself, so it shows the arithmetic whatever the order; a few more hardly matter.
 #include <algorithm>
 #include <map>
 
@@ -17,7 +17,7 @@ struct Probes {
   std::vector<int64_t> families;  // of those targets
 };
 
-// The targets with the fewest addends, `most` at most, of some families spread over all.
+// Returns the targets with the fewest addends, `most` at most, of some families spread over all.
 Probes choose_probes(const Additions& additions, const FactorArithmetic& arithmetic, size_t most, size_t count) {
   struct Probe {
     size_t addends;
@@ -38,7 +38,7 @@ Probes choose_probes(const Additions& additions, const FactorArithmetic& arithme
     found.insert(found.end(), here.begin(), here.end());
   }
   std::ranges::stable_sort(found, {}, &Probe::addends);
-  // Of equally good ones some from each family.
+  // Takes some of each family among equally good probes.
   std::vector<Probe> chosen;
   const size_t step = std::max<size_t>(1, static_cast<size_t>(std::ranges::count(found, 1u, &Probe::addends)) / count);
   for (size_t i = 0; i < found.size() && chosen.size() < count; i += step) chosen.push_back(found[i]);
@@ -50,7 +50,7 @@ Probes choose_probes(const Additions& additions, const FactorArithmetic& arithme
   return probes;
 }
 
-// The addends of the probes by one arithmetic of the factors.
+// Returns the addends of the probes by one arithmetic of the factors.
 std::vector<std::vector<SharedAddend>> addends_of(const Additions& additions, const Probes& probes,
                                                   const FactorArithmetic& arithmetic) {
   std::vector<std::vector<SharedAddend>> all(probes.targets.size());

@@ -11,7 +11,7 @@
 namespace msda::analysis {
 namespace {
 
-// Of a run: pixels that get a certificate, and the additions to one that is tried. About a second of work at most.
+// The most pixels of a run that get a certificate, and the most additions to one that is tried: about a second of work.
 constexpr size_t kMostPixels = 64, kMostCertified = 100;
 
 SearchLimits limits_of_certificates() {

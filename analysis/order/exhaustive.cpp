@@ -64,10 +64,10 @@ class Exhaustive {
   }
 
  private:
-  // The range that the sums must lie in before all but `left` additions.
+  // Returns the range that the sums must lie in before all but `left` additions.
   Real* lowest(size_t left) { return ends_.data() + left * width_ * 2; }
   Real* highest(size_t left) { return lowest(left) + width_; }
-  // The range of the sums of a set.
+  // Returns the range of the sums of a set.
   Real* least(uint32_t set) { return ranges_.data() + size_t{set} * width_ * 2; }
   Real* most(uint32_t set) { return least(set) + width_; }
 
@@ -98,7 +98,7 @@ class Exhaustive {
     }
   }
 
-  // Of equal addends the one of the lower number comes first.
+  // Equal addends are taken in the order of their numbers, so that their swaps are not counted as orders.
   void find_equal_addends() {
     later_equals_.assign(count_, 0);
     for (size_t i = 0; i < count_; ++i) {
@@ -109,7 +109,7 @@ class Exhaustive {
     }
   }
 
-  // Whether the sums before addend `last` can be those of `before`; fills in their range.
+  // Returns whether the sums before addend `last` can be those of `before`; fills in their range.
   bool step_back(uint32_t before, size_t left, size_t last) {
     const Real* const added = addends_.data() + last * width_;
     Real* const low = lowest(left - 1);
@@ -134,7 +134,7 @@ class Exhaustive {
     for (size_t last = count_; last-- > 0;) {
       if ((set >> last & 1u) == 0 || (later_equals_[last] & set) != 0) continue;
       const uint32_t before = set & ~(1u << last);
-      // Of a sum that begins at zero, the first two addends commute.
+      // The first two addends of a sum that begins at zero commute.
       if (begins_at_zero_ && left == 2 && before > set - before) continue;
       if (stopped_ || found_ > 1) return;
       if (!step_back(before, left, last)) continue;

@@ -20,7 +20,7 @@ struct AdditionArithmetic {
   FactorArithmetic factors;
   Product product;
   SumType sums;
-  // Of the probes, pixels with few additions, those that this arithmetic explains.
+  // How many of the probes (pixels with few additions) this arithmetic explains, and how many there are.
   int64_t fits = 0, tried = 0;
   int64_t whole = 0;   // of those that fit, the ones of which all channels have one order
   bool found = false;  // it explains enough of them to go by
@@ -50,7 +50,7 @@ struct TargetOrder {
   std::vector<int64_t> launch_indices;  // of the addends, in the order of the samples
 };
 
-// Of a pixel's pairs of additions whose indices are so far apart, those that came in the order opposite to the indices.
+// A pixel's pairs of additions whose indices are so far apart, and how many came in the order opposite to the indices.
 struct InversionBin {
   int64_t nearest = 0, farthest = 0;  // distances, both included
   int64_t pairs = 0, inverted = 0;
@@ -93,18 +93,19 @@ struct OrderMaterial {
   std::string kernel;      // its name, or empty
 };
 
-// How the kernel computes and sums the addends, by the pixels with the fewest of them. `additions` of the gradient.
+// Returns how the kernel computes and sums the addends, by the pixels with the fewest of them. `additions` of the
+// gradient.
 AdditionArithmetic find_addition_arithmetic(const OrderMaterial& material, const Additions& additions,
                                             const SearchLimits& limits);
 
-// Finds the orders. Calls `progress` with the share done, from one thread. If the operator does not tell its additions:
-// nothing.
+// Finds the orders. Calls `progress` with the share done, from one thread. Returns nothing if the operator does not
+// list its additions.
 std::optional<OrderReport> find_orders(const OrderMaterial& material, const OrderSettings& settings,
                                        const std::function<void(double)>& progress);
 
-// What the sum of an element begins with.
+// Returns what the sum of an element begins with.
 double start_of(const OrderMaterial& material, const Additions& additions, int64_t flat);
-// The problem of one target; `addends`: all of it.
+// Returns the problem of one target; `addends`: all of it.
 OrderProblem problem_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
                         std::span<const SharedAddend> addends);
 // Parts of a family's addends with one target each.

@@ -68,7 +68,7 @@ std::vector<OrderTarget> targets_of(const OrderProblem& problem) {
   for (const double value : problem.recorded) {
     OrderTarget target{value, value};
     if (problem.type.sum != problem.type.stored) {
-      // The neighbours of float32 that round to the value: by halving, since rounding is monotonic.
+      // Returns the neighbours of float32 that round to the value: by halving, since rounding is monotonic.
       const auto farthest = [&](double direction) {
         const double unit = Precision::of(problem.type.stored).unit, tiny = Precision::of(problem.type.stored).tiny;
         auto in = static_cast<float>(value);

@@ -16,7 +16,7 @@ namespace msda::analysis {
 struct SumType {
   msda_dtype sum = MSDA_FLOAT32;
   msda_dtype stored = MSDA_FLOAT32;
-  // Of float32: whether an addition takes subnormal operands, and gives a subnormal sum, as zero of their sign. A GPU's
+  // In float32: whether an addition takes subnormal operands, and gives a subnormal sum, as zero of their sign. A GPU's
   // atomic additions to global memory do; those of float64 and 16 bits keep them. In registers and in shared memory the
   // kernel's compiler decides (nvcc's -ftz).
   bool flushes = false;
@@ -34,7 +34,7 @@ struct OrderProblem {
   size_t size() const { return channels == 0 ? 0 : addends.size() / channels; }  // addends
   std::span<const double> addend(size_t i) const { return {addends.data() + i * channels, channels}; }
 
-  // The same without addend i, with addend i twice (the second time last), and with some of the channels.
+  // Returns the same without addend i, with addend i twice (the second time last), and with some of the channels.
   OrderProblem without(size_t i) const;
   OrderProblem twice(size_t i) const;
   OrderProblem part(std::span<const size_t> of_channels) const;
@@ -43,9 +43,9 @@ struct OrderProblem {
 // Numbers of addends.
 using Order = std::vector<uint32_t>;
 
-// The sums, by channel, that adding in an order gives; of type.stored.
+// Returns the sums, by channel, that adding in an order gives; of type.stored.
 std::vector<double> fold(const OrderProblem& problem, const Order& order);
-// How many channels have the recorded bits then.
+// Returns how many channels have the recorded bits then.
 size_t channels_that_fit(const OrderProblem& problem, const Order& order);
 
 // The range of sums of type.sum that are stored as the recorded value, one for each channel.
@@ -54,12 +54,13 @@ struct OrderTarget {
 };
 std::vector<OrderTarget> targets_of(const OrderProblem& problem);
 
-// Whether additions of float32 may meet subnormal numbers, so that sums that flush them and those that keep them
-// differ.
+// Returns whether additions of float32 may meet subnormal numbers, so that sums that flush them and those that keep
+// them differ.
 bool may_flush(const OrderProblem& problem);
 
-// Whether rounding in any order whatever could give the recorded values: the distance from the exact sum is within the
-// bound (n additions, each by half a unit of a partial sum's magnitude). False is a proof that no order does.
+// Returns whether rounding in any order whatever could give the recorded values: the distance from the exact sum is
+// within the bound (n additions, each by half a unit of a partial sum's magnitude). False is a proof that no order
+// does.
 bool any_order_may_fit(const OrderProblem& problem);
 
 }  // namespace msda::analysis

@@ -21,7 +21,7 @@ std::string in_brackets(const std::string& name) {
   return name.find_first_of("*/") == name.npos ? name : "(" + name + ")";
 }
 
-// Of a tree whose steps are `steps`: the operand that it is.
+// Returns the operand that a tree with the steps `steps` is.
 uint8_t operand(uint32_t set, const std::vector<Product::Step>& steps, size_t first_result) {
   return static_cast<uint8_t>(steps.empty() ? static_cast<size_t>(std::countr_zero(set))
                                             : first_result + steps.size() - 1);

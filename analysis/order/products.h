@@ -23,8 +23,8 @@ struct Product {
   std::vector<Step> steps;
 };
 
-// All products of the factors, those of `likeliest` first, in its order. With `last_divides` the last factor divides
-// what it is combined with.
+// Returns all products of the factors, those of `likeliest` first, in its order. With `last_divides` the last factor
+// divides what it is combined with.
 std::vector<Product> all_products(const std::vector<std::string>& factors, const std::vector<std::string>& likeliest,
                                   bool last_divides = false);
 

@@ -15,7 +15,7 @@
 
 namespace msda::analysis {
 
-// The neighbour of a finite x above or below it, by its bits: std::nextafter is a call.
+// Returns the neighbour of a finite x above or below it, by its bits: std::nextafter is a call.
 template <class Bits, class Real>
 inline Real neighbour(Real x, bool above) {
   if (x == 0) return above ? std::bit_cast<Real>(Bits{1}) : -std::bit_cast<Real>(Bits{1});
@@ -80,7 +80,7 @@ struct NarrowSum {
 using Float16Sum = NarrowSum<kernels::Float16>;
 using BFloat16Sum = NarrowSum<kernels::BFloat16>;
 
-// The exact sum from which on sums are the bound or more: the middle between the bound and the value below it.
+// Returns the exact sum from which on sums are the bound or more: the middle between the bound and the value below it.
 template <class Type>
 inline typename Type::Wide reached_at(typename Type::Real bound) {
   return (static_cast<typename Type::Wide>(Type::below(bound)) + static_cast<typename Type::Wide>(bound)) / 2;
@@ -95,7 +95,8 @@ inline double reached_at<FlushingFloat32Sum>(float bound) {
   return bound > 0 ? 0x1p-126 - 0x1p-150 : -0x1p-126 + 0x1p-150;
 }
 
-// The lowest value s of the type with add(s, addend) >= bound. All are finite values of the type, and so are the sums.
+// Returns the lowest value s of the type with add(s, addend) >= bound. All are finite values of the type, and so are
+// the sums.
 template <class Type>
 inline typename Type::Real lowest_before(typename Type::Real bound, typename Type::Real addend) {
   using Real = typename Type::Real;
@@ -116,7 +117,8 @@ inline typename Type::Real lowest_before(typename Type::Real bound, typename Typ
   return s;
 }
 
-// The highest value s with add(s, addend) <= bound: the same with all signs changed, since rounding is symmetric.
+// Returns the highest value s with add(s, addend) <= bound: the same with all signs changed, since rounding is
+// symmetric.
 template <class Type>
 inline typename Type::Real highest_before(typename Type::Real bound, typename Type::Real addend) {
   return -lowest_before<Type>(-bound, -addend);

@@ -33,7 +33,7 @@ std::vector<Blocks> blocks_of(std::span<const int64_t> elements, msda_dtype stor
   return all;
 }
 
-// An order for each block; nothing if one of them has none.
+// Returns an order for each block; nothing if one of them has none.
 std::vector<OrderPart> orders_in_parts(const OrderProblem& problem, const Blocks& blocks, const SearchLimits& limits) {
   std::vector<OrderPart> parts;
   if (blocks.size() < 2) return parts;

@@ -20,7 +20,7 @@ std::string kind_of(const std::string& text) {
   return kind;
 }
 
-// Some elements of a gradient, spread over its families.
+// Returns some elements of a gradient, spread over its families.
 std::vector<int64_t> some_elements(const Call& call, Gradient gradient, int64_t most) {
   const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
   std::vector<int64_t> chosen;
@@ -35,8 +35,8 @@ struct TailFit {
   double shape = 0, scale = 0;  // of a generalized Pareto distribution
 };
 
-// Of `tail`, sorted from the largest, beyond `begin`: by probability-weighted moments (Hosking and Wallis, 1987), with
-// the shape two standard errors heavier than estimated, since a tail that is taken too short makes a test fail.
+// Fits `tail`, sorted from the largest, beyond `begin` by probability-weighted moments (Hosking and Wallis, 1987). The
+// shape is taken two standard errors heavier than estimated, since a tail that is taken too short makes a test fail.
 TailFit fit_tail(std::span<const double> tail, double begin) {
   constexpr double kHeaviest = 0.5;
   const auto count = static_cast<double>(tail.size());

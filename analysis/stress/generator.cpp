@@ -35,7 +35,7 @@ Moments moments_of(const std::vector<double>& numbers) {
 
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Whether the sorted numbers may come from the distribution: Kolmogorov's test at a level of about 1e-6.
+// Returns whether the sorted numbers may come from the distribution: Kolmogorov's test at a level of about 1e-6.
 bool fits(const std::vector<double>& sorted, const std::function<double(double)>& distribution) {
   const auto n = static_cast<double>(sorted.size());
   double farthest = 0;
@@ -46,7 +46,7 @@ bool fits(const std::vector<double>& sorted, const std::function<double(double)>
   return farthest * std::sqrt(n) < 2.7;
 }
 
-// At most so many of the tensor's numbers, in runs of `run` adjacent ones spread over it.
+// Returns at most so many of the tensor's numbers, in runs of `run` adjacent ones spread over it.
 std::vector<double> some_of(const Tensor& tensor, int64_t run) {
   constexpr int64_t kMost = 200'000;
   const int64_t runs = tensor.elements() / run, step = std::max<int64_t>(1, runs * run / kMost);
@@ -57,7 +57,7 @@ std::vector<double> some_of(const Tensor& tensor, int64_t run) {
   return numbers;
 }
 
-// A value that the estimate cannot be told from, if there is one that people choose.
+// Returns `chosen`, a value that people choose, if the estimate agrees with it; else the estimate.
 double nice(double estimate, double chosen, double standard_error) {
   return std::abs(estimate - chosen) < 5 * standard_error ? chosen : estimate;
 }
@@ -169,7 +169,7 @@ Generator fit_generator(const Tensor& recorded, const std::vector<int64_t>& grou
     if (fit_softmax(recorded, group, generator)) return generator;
   }
   std::vector<double> numbers = some_of(recorded, 1);
-  constexpr size_t kFewest = 50;  // that tell distributions apart
+  constexpr size_t kFewest = 50;  // that distinguish distributions
   if (numbers.size() < kFewest || !std::ranges::all_of(numbers, [](double x) { return std::isfinite(x); })) {
     return resampling(recorded);
   }

@@ -32,14 +32,14 @@ struct Generator {
 // Throws std::invalid_argument, in words that follow the name of an option. `recorded` is for "resample".
 Generator parse_generator(std::string_view text, const Tensor& recorded);
 
-// The generator that the numbers look drawn by; kResample if none. `groups`: how many adjacent numbers may have been
-// normalized together by a softmax.
+// Returns the generator that the numbers look drawn by; kResample if none. `groups`: how many adjacent numbers may have
+// been normalized together by a softmax.
 Generator fit_generator(const Tensor& recorded, const std::vector<int64_t>& groups);
 
 // Draws `count` numbers that depend on the seed alone. `bits` is memory for the purpose.
 void draw(const Generator& generator, uint64_t seed, int64_t count, float* numbers, std::vector<uint32_t>& bits);
 
-// A seed for the tensor `tensor` of one slice of one run.
+// Returns a seed for the tensor `tensor` of one slice of one run.
 uint64_t seed_of(uint64_t seed, int64_t run, int64_t slice, int64_t tensor);
 
 }  // namespace msda::analysis::stress

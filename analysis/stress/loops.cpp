@@ -70,7 +70,7 @@ inline float float_of(int32_t bits) {
   return x;
 }
 
-// The natural logarithm for 2^-33 <= x <= 1, within 2 units in the last place (Cephes' polynomial).
+// Returns the natural logarithm for 2^-33 <= x <= 1, within 2 units in the last place (Cephes' polynomial).
 inline float logarithm(float x) {
   const int32_t bits = bits_of(x);
   int32_t exponent = (bits >> 23) - 126;

@@ -64,7 +64,7 @@ Cause cause_of(const Call& call, const ElementId& id, const Arithmetic& observed
   for (const Axis& axis : call.axes(id)) {
     const Landing a = landing(observed, axis), b = landing(expected, axis);
     if (a == b) continue;
-    // Of axes that differ, one in which the cells do tells more (causes/crossing.cpp).
+    // If several axes differ, prefers one in which the cells differ (causes/crossing.cpp).
     if (a.low != b.low || a.skipped != b.skipped) return Cause::kCellBoundary;
     differs = true;
   }

@@ -79,7 +79,7 @@ class Simulator {
   explicit Simulator(const Plan& plan);
   Run run(int64_t number);
 
-  // The call of a slice with its inputs; valid until the next one.
+  // Returns the call of a slice with its inputs; valid until the next one.
   const Call& draw_slice(int64_t run, int64_t slice);
 
  private:
@@ -101,19 +101,19 @@ class Simulator {
   Suspects suspects_;
 };
 
-// The test on one call as it is. How many elements miss the criterion; of an anchored one, how many gradients.
+// Returns the test on one call as it is. How many elements miss the criterion; of an anchored one, how many gradients.
 int64_t count_misses(const Call& call, const Arithmetic& observed, const Arithmetic& expected,
                      const Criterion& criterion, const Mask& mask, uint64_t seed, int threads);
 
-// The same of what was recorded, which is compared by the tolerance.
+// Returns the same of what was recorded, which is compared by the tolerance.
 int64_t count_recorded_misses(const Call& call, const Side& recorded, const Arithmetic& expected,
                               const Tolerance& tolerance, int threads);
 
-// Whether the side's gradients of samples are nearer to the contracted evaluation of its coordinates than to the
-// written one; nothing if it has none, or if they are equally near.
+// Returns whether the side's gradients of samples are nearer to the contracted evaluation of its coordinates than to
+// the written one; nothing if it has none, or if they are equally near.
 std::optional<bool> looks_contracted(const Call& call, const Side& side, const Arithmetic& arithmetic);
 
-// Why two arithmetics differ in an element: by where they land, or by rounding.
+// Returns why two arithmetics differ in an element: by where they land, or by rounding.
 Cause cause_of(const Call& call, const ElementId& id, const Arithmetic& observed, const Arithmetic& expected);
 
 }  // namespace msda::analysis::stress

@@ -47,7 +47,7 @@ std::vector<int64_t> GridSampleCall::some_of_family(Gradient gradient, int64_t f
   return elements;
 }
 
-// The channels of a pixel.
+// Returns the channels of a pixel.
 int64_t GridSampleCall::weights_of(Gradient gradient, int64_t flat) const {
   if (!gradient.scattered()) return flat;
   const PixelId pixel = pixel_of(flat);

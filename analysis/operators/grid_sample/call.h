@@ -154,7 +154,7 @@ struct GridSampleCall final : Call {
   int64_t input_of(int64_t n, int64_t c, int64_t pixel) const { return (n * C + c) * pixels + pixel; }
 
   std::shared_ptr<const GridContributions> contributions(Cache& cache, int64_t n, const Precision& precision) const;
-  // What a sample that landed there reads along an axis.
+  // Returns what a sample that landed there reads along an axis.
   Taps taps(const Landing& landing, int axis) const;
 };
 
@@ -164,10 +164,10 @@ struct GridAbiCall {
   msda_tensor grad_output;
 };
 GridAbiCall abi_call(const GridSampleCall& call, const Conventions& conventions);
-// The same for `count` samples of batch n from `first` on, as samples in a column.
+// Returns the same for `count` samples of batch n from `first` on, as samples in a column.
 GridAbiCall abi_samples(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t first,
                         int64_t count);
-// The same for one channel of batch n.
+// Returns the same for one channel of batch n.
 GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t c);
 
 }  // namespace msda::analysis

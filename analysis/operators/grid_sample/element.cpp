@@ -20,7 +20,7 @@ Element finished(Element element, const SumBound& sum, const Precision& precisio
   return element;
 }
 
-// A weight that a reduction rounds, and how far the one that was rounded may be from it.
+// Returns a weight that a reduction rounds, and how far the one that was rounded may be from it.
 Uncertain weight_of(const Reduction* reduction, double weight, double error) {
   const Uncertain exact{weight, error};
   return reduction == nullptr ? exact : reduction->round(kInterpolationWeights, exact);
@@ -58,8 +58,7 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     const double sign = is_signed ? weight : Uncertain{weight, error}.sign();
     // Kernels may add a sample several times here, with weights that are 0 or cancel.
     if (!std::isfinite(go) && call.interpolation != MSDA_NEAREST) element.may_be_nan = true;
-    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: an infinity of its own is no
-    // bound.
+    // Rounding may land this sample elsewhere, so that nothing of it comes here: its infinity is no bound.
     if (!std::isfinite(go) && sign == 0) {
       if (std::isinf(go)) element.partials.add(call.interpolation == MSDA_BICUBIC ? 0 : go, INFINITY);
       if (std::isnan(go)) element.may_be_nan = true;
@@ -87,7 +86,7 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
   return finished(element, sum, precision);
 }
 
-// How far a gradient of the grid may be from the exact one if rounding may carry the sample anywhere.
+// Returns how far a gradient of the grid may be from the exact one if rounding may carry the sample anywhere.
 double change_anywhere(const GridSampleCall& call, const GridSampleCall::SampleId& sample, size_t axis,
                        double largest_input) {
   double total = 0;
@@ -95,7 +94,7 @@ double change_anywhere(const GridSampleCall& call, const GridSampleCall::SampleI
   return total * largest_input * call.sides[axis] * most_weight(call, /*sloped=*/true);  // twice half the size
 }
 
-// Of the products and partial sums of an element of grad_grid, whatever their order.
+// Returns a bound on the products and partial sums of an element of grad_grid, whatever their order.
 Partials partials_of(const GridSampleCall& call, const GridSampleCall::SampleId& sample, const Reads& all,
                      double scale) {
   Partials partials;
@@ -112,8 +111,8 @@ Partials partials_of(const GridSampleCall& call, const GridSampleCall::SampleId&
   return partials;
 }
 
-// Whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where an image
-// is flat: the differences of its pixels are nearly 0.
+// Returns whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where
+// an image is flat: the differences of its pixels are nearly 0.
 bool sign_is_open(const GridSampleCall& call, const GridSampleCall::SampleId& sample, int64_t c, const Reads& all,
                   const Precision& precision) {
   double sum = 0, error = 0;
@@ -180,7 +179,7 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   return finished(element, sum, precision);
 }
 
-// What a kernel adds up for an element of grad_grid: a product for each channel and pixel.
+// Returns what a kernel adds up for an element of grad_grid: a product for each channel and pixel.
 template <class Real>
 Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& place) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);

@@ -6,7 +6,7 @@
 namespace msda::analysis {
 namespace {
 
-// What a sample reads with these coordinates of the grid.
+// Returns what a sample reads with these coordinates of the grid.
 Reads reads_at(const GridSampleCall& call, const std::array<double, 3>& grid) {
   Place place;
   for (int axis = 0; axis < call.axes_count; ++axis) {

@@ -44,7 +44,7 @@ class Padder {
     return clipped(call_.padding == MSDA_GRID_REFLECTION ? reflect(pixel) : Padded{pixel, 1}, size_);
   }
 
-  // The landing of a coordinate that is padded already.
+  // Returns the landing of a coordinate that is padded already.
   Landing land(const Padded& at, double error) const {
     Landing landing{};
     const double scale = (call_.conventions.align_corners ? size_ - 1 : size_) / 2;
@@ -63,7 +63,8 @@ class Padder {
     const int32_t before = call_.interpolation == MSDA_BICUBIC ? 1 : 0;
     const auto size = static_cast<int32_t>(size_);
     const bool outside = landing.low + reach < 0 || landing.low - before >= size;
-    // Of equal cells a reflected one has the other slope, and a clipped one none; the nearest pixel is all that counts.
+    // If two landings share a cell, a reflected one has the opposite slope and a clipped one none; in mode nearest only
+    // the pixel counts.
     const double sign = nearest ? 1 : at.sign;
     landing.region = landing.skipped || (outside && call_.padding == MSDA_GRID_ZEROS)
                          ? Landing::kOutside
@@ -73,14 +74,15 @@ class Padder {
     return landing;
   }
 
-  // Whether a coordinate lies so far outside that nothing hangs on it, whatever its error.
+  // Returns whether a coordinate lies so far outside that nothing depends on it, whatever its error.
   bool is_beyond(double pixel, double error) const {
     if (call_.padding == MSDA_GRID_REFLECTION) return false;
     if (call_.padding == MSDA_GRID_ZEROS) return pixel - error > size_ + 2 || pixel + error < -3;
     return call_.interpolation != MSDA_BICUBIC && (pixel - error >= size_ - 1 || pixel + error <= 0);
   }
 
-  // Whether bicubic interpolation's taps, which are reflected in the kernel's type, may be rounded to other pixels.
+  // Returns whether bicubic interpolation's taps, which are reflected in the kernel's type, may be rounded to other
+  // pixels.
   bool reflects_taps_in(const Precision& precision, double pixel) const {
     return call_.interpolation == MSDA_BICUBIC && call_.padding == MSDA_GRID_REFLECTION &&
            8 * precision.unit * std::abs(pixel) > 1;
@@ -88,8 +90,8 @@ class Padder {
 
   Landing land_exactly(double pixel, double error) const { return land(pad(pixel), error); }
 
-  // The landing if rounding moved the coordinate into an interval of half a pixel's length, in which everything is
-  // smooth: [number / 2, (number + 1) / 2).
+  // Returns the landing if rounding moved the coordinate into an interval of half a pixel's length, in which everything
+  // is smooth: [number / 2, (number + 1) / 2).
   Landing land_in(double number, double pixel, double error) const {
     const double middle = (number + 0.5) / 2;
     Padded at = pad(middle);

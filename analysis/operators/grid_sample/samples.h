@@ -25,15 +25,16 @@ struct Read {
 };
 using Reads = boost::container::static_vector<Read, 16>;
 
-// `axis`: that of the gradient of the grid; -1 for what hangs on the weights themselves. `weight_error`: of each along
-// an axis.
+// Returns the reads of a sample. `axis` is that of the gradient of the grid, or -1 for what depends on the weights
+// themselves; `weight_error` is the error of each weight along an axis.
 Reads reads(const GridSampleCall& call, const Place& place, int axis, double weight_error = 0);
 
 // Bound on the error of a weight along an axis, or of its derivative, that is not relative to it: of evaluating cubic
 // polynomials.
 double weight_error(msda_interpolation interpolation, const Precision& precision);
 
-// The most that the magnitudes of a sample's weights, of all pixels that it reads, add up to; `sloped` along one axis.
+// Returns the most that the magnitudes of a sample's weights, of all pixels that it reads, add up to; `sloped` along
+// one axis.
 double most_weight(const GridSampleCall& call, bool sloped);
 
 // The samples that reach each pixel of one batch.
@@ -49,10 +50,10 @@ class GridContributions {
 
   // With exact weights. A sample that can only land here through rounding is included, with weight 0 and its error.
   std::span<const Addend> exact(int64_t pixel) const { return of(exact_, exact_begin_, pixel); }
-  // What samples that rounding may carry anywhere may add to any pixel of channel c. One sum for all pixels: in 16 bits
-  // they may be a large part of all samples.
+  // Returns what samples that rounding may carry anywhere may add to any pixel of channel c. One sum for all pixels: in
+  // 16 bits they may be a large part of all samples.
   const SumBound& from_anywhere(int64_t c) const { return from_anywhere_[static_cast<size_t>(c)]; }
-  // Of the batch's input.
+  // Returns the largest magnitude in the batch's input.
   double largest_input() const { return largest_input_; }
   // As kernels compute them.
   std::span<const Addend> computed(int64_t pixel) const { return of(computed_, computed_begin_, pixel); }

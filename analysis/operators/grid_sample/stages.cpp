@@ -94,7 +94,8 @@ void put_by_axis(const Spot<kAxes, Real>& spot, int stage, double* numbers) {
   }
 }
 
-// Of a stage that has one for each pixel read, or for each of its channels. What lies outside the image is 0.
+// Stores the numbers of a stage that has one for each pixel read, or for each of its channels. What lies outside the
+// image is 0.
 template <int kAxes, class Real>
 void put_by_tap(const GridSampleCall& call, const Spot<kAxes, Real>& spot, int64_t sample, int stage, double* numbers) {
   if (!spot.sampled) return;

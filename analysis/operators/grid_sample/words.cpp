@@ -1,4 +1,4 @@
-// How grid_sample's sizes and places are told.
+// Words for grid_sample's sizes and places.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -16,15 +16,15 @@ double cubic_weight(double distance) {
   return x <= 1 ? ((kA + 2) * x - (kA + 3)) * x * x + 1 : ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA;
 }
 
-// The shift of pixel centres that a mode takes into account.
+// Returns whether a mode takes the shift of pixel centres into account.
 bool is_centred(ResizeMode mode, bool align_corners) { return mode != ResizeMode::kNearest && !align_corners; }
 
-// A number of pixels, of which a scale factor may make any number: 0 for NaN, as GPUs convert it.
+// Returns a number of pixels, of which a scale factor may make any number: 0 for NaN, as GPUs convert it.
 int64_t within(double x, int64_t most) {
   return std::isnan(x) ? 0 : static_cast<int64_t>(std::clamp(x, 0.0, static_cast<double>(most)));
 }
 
-// The pixel at or before a coordinate; cubic interpolation begins one before the image.
+// Returns the pixel at or before a coordinate; cubic interpolation begins one before the image.
 double cell_of(double coordinate, int64_t last) {
   return std::isnan(coordinate) ? 0 : std::clamp(std::floor(coordinate), -1.0, static_cast<double>(last));
 }
@@ -32,7 +32,8 @@ double fraction_in(double coordinate, double cell) {
   return std::isnan(coordinate) ? 0 : std::clamp(coordinate - cell, 0.0, 1.0);
 }
 
-// The first of 0 <= i < count that a condition holds of, which holds of all that follow; count if it holds of none.
+// Returns the first of 0 <= i < count that a condition holds of, which holds of all that follow; count if it holds of
+// none.
 template <class Holds>
 int64_t first_of(int64_t count, const Holds& holds) {
   int64_t low = 0, high = count;

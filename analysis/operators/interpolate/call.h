@@ -32,15 +32,15 @@ struct InterpolateDimension {
 // How a coordinate is computed, or which output pixels are a pixel's: as PyTorch's kernels for CPUs write it, with a
 // fused multiply-add, by the inverse of the ratio as those for GPUs do in mode nearest, or without rounding.
 enum ResizeVariant : int { kWritten, kContracted, kInverse, kUnrounded };
-// Those of mode nearest, the exact one first.
+// The variants that mode nearest may use, the exact one first.
 inline constexpr ResizeVariant kNearestVariants[] = {kUnrounded, kWritten, kInverse};
 
 enum class ResizeMode { kNearest, kNearestExact, kLinear, kCubic };
 
-// Of one axis of an image that is resized.
+// The sizes and the factor of one axis of an image that is resized.
 struct Resized {
   int64_t in = 1, out = 1;
-  double scale = 0;  // the factor that was given; 0: none, the sizes tell it
+  double scale = 0;  // the factor that was given; 0: none, it follows from the sizes
 };
 
 // What an output pixel reads along an axis.
@@ -93,8 +93,8 @@ struct InterpolateCall final : ScatterCall {
   std::string sample_text(int64_t sample) const override;
   std::vector<Alternative> alternatives() const override;
 
-  // Of mode nearest an element has an axis for each of the image's: the output pixels that it adds up may be others by
-  // each of kNearestVariants. The location is its pixel.
+  // In mode nearest an element has an axis for each of the image's: each of kNearestVariants may add up other output
+  // pixels. The location is its pixel.
   Axes axes(const ElementId& id) const override;
   Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
   Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
@@ -127,9 +127,9 @@ struct InterpolateCall final : ScatterCall {
   struct Known {
     Tensor recorded, before, reference;
   };
-  // The same with those scale factors alone that the kernel heeded: one that is known by its name, or the one, for a
-  // CPU, for a GPU or of another's, whose results one of the gradients looks like, or what the kernel added to the
-  // buffer. Of another's whose results look like none: with all of them.
+  // Returns the same with those scale factors alone that the kernel heeded: one that is known by its name, or the one,
+  // for a CPU, for a GPU or of another's, whose results one of the gradients looks like, or what the kernel added to
+  // the buffer. Of another's whose results look like none: with all of them.
   std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Known& known) const;
   const char* mode_name() const;
 
@@ -138,23 +138,24 @@ struct InterpolateCall final : ScatterCall {
   Coordinate coordinate_of(const Resized& side, int64_t output, const Precision& precision) const;
   // Rounded as kernels compute it: to a type, of mode nearest to float32.
   double computed_coordinate(const Resized& side, int64_t output, const FactorArithmetic& by) const;
-  // Of mode nearest: the pixel that an output pixel is added to; none where kernels for GPUs leave it out.
+  // In mode nearest, returns the pixel that an output pixel is added to; none where kernels for GPUs leave it out.
   std::optional<int64_t> nearest_pixel(const Resized& side, int64_t output, ResizeVariant by) const;
-  // Of mode nearest: the first output pixel that is not before a boundary.
+  // In mode nearest, returns the first output pixel that is not before a boundary.
   int64_t end_of(const Resized& side, int64_t boundary, ResizeVariant by) const;
-  // Of mode nearest: end_of() the last pixel, without rounding.
+  // In mode nearest, returns end_of() the last pixel, without rounding.
   int64_t last_end(const Resized& side) const;
-  // The same before it is rounded up, as kernels for GPUs compute it: by the inverse of the ratio.
+  // Returns the same before it is rounded up, as kernels for GPUs compute it: by the inverse of the ratio.
   float begin_by_inverse(const Resized& side, int64_t boundary) const;
-  // Of mode nearest: the output pixels that read a pixel.
+  // In mode nearest, returns the output pixels that read a pixel.
   Readers readers(const Resized& side, int64_t pixel, ResizeVariant by) const;
-  // Of a coordinate that may be off by `error`; more pixels where rounding may land it in the next cell.
+  // Returns the taps of a coordinate that may be off by `error`; more pixels where rounding may land it in the next
+  // cell.
   ResizeTaps taps(const Resized& side, double coordinate, double error, double unit) const;
-  // Of mode nearest: the pixel in exact arithmetic, and those of the other variants.
+  // In mode nearest, returns the pixel in exact arithmetic, and those of the other variants.
   ResizeTaps nearest_taps(const Resized& side, int64_t output) const;
 
  private:
-  // Of mode nearest, by variants that begin with the output pixel.
+  // In mode nearest, for variants that begin with the output pixel.
   double forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const;
   // As kernels for GPUs compute it.
   int64_t end_by_inverse(const Resized& side, int64_t boundary) const;

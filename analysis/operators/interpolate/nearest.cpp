@@ -29,7 +29,7 @@ class Ways {
     }
   }
 
-  // An output pixel that is not the same pixel's by all of them, or else the first that is added.
+  // Returns an output pixel that is not the same pixel's by all of them, or else the first that is added.
   int64_t output() const { return disputed_.value_or(all_[0].first); }
 
   // A landing's region is the first way that has its readers.

@@ -64,7 +64,7 @@ std::vector<int64_t> some_of(int64_t total) {
   return some;
 }
 
-// The customary one, in which small gradients would look like any.
+// Returns the customary one, in which small gradients would look like any.
 Tolerance tolerance_beside(const Tensor& gradient, const std::vector<int64_t>& elements) {
   const Tolerance customary = customary_tolerance(gradient.dtype);
   double sum = 0;
@@ -76,14 +76,15 @@ Tolerance tolerance_beside(const Tensor& gradient, const std::vector<int64_t>& e
 // What some elements of a gradient say.
 struct Told {
   size_t way = 0;                   // to which they are nearest
-  int64_t telling = 0, misses = 0;  // elements that another way gives another value, and those of them that are not its
+  int64_t telling = 0, misses = 0;  // elements for which the ways differ, and those that miss the nearest one
   bool is_explained() const { return 4 * misses <= telling; }  // but for single mistakes
 };
 
 Told told_by(const Tensor& gradient, const Tensor& before, const Heeding& ways) {
   const std::vector<int64_t> some = some_of(gradient.elements());
   const Tolerance tolerance = tolerance_beside(gradient, some);
-  // The share of the tolerance by which an element, or what the kernel added to the buffer, misses a value: 1 at most.
+  // Returns the share of the tolerance by which an element, or what the kernel added to the buffer, misses a value: 1
+  // at most.
   const auto miss = [&](int64_t flat, double exact) {
     const auto share = [&](double value) {
       if (value == exact) return 0.0;
@@ -139,8 +140,8 @@ std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::
   if (known.reference) {
     const Told reference = told_by(known.reference, {}, ways);
     const auto& way = ways[reference.way];
-    // Of two that heed other factors the one that heeds the capture's is right. And what a kernel that is wrong in any
-    // case was to compute tells more.
+    // If two ways use other factors, the one that uses the capture's is right. A kernel that is wrong in any case shows
+    // less than the reference, which says what it was to compute.
     const bool heeds_given = !is_pytorchs && reference.misses == 0 && are_alike(*way, *as_given);
     if (heeds_given || (recorded.misses > 0 && reference.is_explained())) return way;
   }

@@ -5,7 +5,7 @@
 namespace msda::analysis {
 namespace {
 
-// A sample's addends in the arithmetic of Real, exactly those that kernels/cpu/loops.cpp sums.
+// Returns a sample's addends in the arithmetic of Real, exactly those that kernels/cpu/loops.cpp sums.
 template <class Real>
 Addends sample_addends_in(const MsdaCall& call, const Conventions& conventions, const SampleId& sample,
                           Gradient gradient, int axis) {

@@ -106,7 +106,7 @@ Addends MsdaCall::addends(const Conventions& of, const ElementId& id, Cache& cac
   return {computed_addends(*this, pixel, contributions->computed(pixel.s)), 1};
 }
 
-// Elements of one batch, head and level, which need the same contributions.
+// Returns elements of one batch, head and level, which need the same contributions.
 int64_t MsdaCall::family_of(Gradient gradient, int64_t flat) const {
   const auto family = [&](int64_t b, int64_t m, int64_t l) { return (b * M + m) * L + l; };
   if (gradient.scattered()) {
@@ -135,7 +135,7 @@ std::vector<int64_t> MsdaCall::some_of_family(Gradient gradient, int64_t family,
   return elements;
 }
 
-// The channels of a pixel.
+// Returns the channels of a pixel.
 int64_t MsdaCall::weights_of(Gradient gradient, int64_t flat) const { return gradient.scattered() ? flat / D : flat; }
 
 Steps MsdaCall::input_steps(Gradient gradient) const {

@@ -133,7 +133,7 @@ struct MsdaCall final : Call {
   // From the tensors' shapes, which fit each other.
   void take_sizes();
 
-  // The sample of element `flat` of a gradient of samples, and the axis of grad_sampling_locations.
+  // Returns the sample of element `flat` of a gradient of samples, and the axis of grad_sampling_locations.
   SampleId sample_of(Gradient gradient, int64_t flat) const;
   int axis_of(Gradient gradient, int64_t flat) const;
   PixelId pixel_of(int64_t flat) const;
@@ -175,7 +175,7 @@ struct AbiCall {
   msda_tensor grad_output;
 };
 AbiCall abi_call(const MsdaCall& call, const Conventions& conventions);
-// The same for `count` queries of one batch from q on.
+// Returns the same for `count` queries of one batch from q on.
 AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q, int64_t count);
 
 }  // namespace msda::analysis

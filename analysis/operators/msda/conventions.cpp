@@ -39,7 +39,7 @@ std::vector<Fit> alternatives(const Conventions& recorded) {
   return fits;
 }
 
-// The call with height and width of each level exchanged; `memory` holds its new shapes.
+// Returns the call with height and width of each level exchanged; `memory` holds its new shapes.
 MsdaCall with_swapped_shapes(const MsdaCall& call, std::vector<int64_t>& memory) {
   MsdaCall swapped = call;
   memory.clear();

@@ -244,7 +244,7 @@ Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<cons
     const auto [grad_output, weight] = sources(call, pixel, addend);
     const double go = call.grad_output.at(grad_output), attention = call.attention_weights.at(weight);
     const double factor = go * attention;
-    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
+    // Rounding may land this sample elsewhere, so that nothing of it comes here: its NaN is no bound.
     if (std::abs(addend.weight) <= addend.weight_error && !std::isfinite(factor)) {
       element.may_be_nan = true;
       if (std::isinf(factor)) element.partials.add(factor, INFINITY);

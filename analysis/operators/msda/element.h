@@ -19,9 +19,9 @@ namespace msda::analysis {
 using CornerRows = std::array<int64_t, 4>;
 CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, int32_t low_x, int32_t low_y);
 
-// A sample's gradients with the cells in which it landed; `rows` are those of the cells, or others, to compute what a
-// fault would give. With a
-// reduction: the value that it gives, and the bound on what all other rounding does to that.
+// Returns a sample's gradients with the cells in which it landed; `rows` are those of the cells, or others, to compute
+// what a fault would give. With a reduction: the value that it gives, and the bound on what all other rounding does to
+// that.
 Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
                        const Landing& y, const CornerRows& rows, const Precision& precision,
                        const Reduction* reduction = nullptr);
@@ -107,11 +107,11 @@ class ContributionCache final : public Cache {
 Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
                       const Precision& precision, const Reduction* reduction = nullptr);
 
-// The addends of a sample's gradient in the call's own arithmetic: a product for each channel.
+// Returns the addends of a sample's gradient in the call's own arithmetic: a product for each channel.
 Addends sample_addends(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
                        int axis);
 
-// The addends of an element as a kernel computes them in the call's own arithmetic.
+// Returns the addends of an element as a kernel computes them in the call's own arithmetic.
 std::vector<double> computed_addends(const MsdaCall& call, const PixelId& pixel,
                                      std::span<const Contributions::Addend> computed);
 

@@ -9,7 +9,7 @@
 namespace msda::analysis {
 namespace {
 
-// The landing of a coordinate as if it were exact.
+// Returns the landing of a coordinate as if it were exact.
 Landing land(const Conventions& conventions, double pixel, double error, int32_t size) {
   const double last = size - 1;
   Landing landing{};
@@ -40,7 +40,7 @@ Landing land(const Conventions& conventions, double pixel, double error, int32_t
   return landing;
 }
 
-// The landing of the same coordinate if rounding moved it into the cell at `low`.
+// Returns the landing of the same coordinate if rounding moved it into the cell at `low`.
 Landing land_in_cell(const Conventions& conventions, double pixel, double error, int32_t size, double low) {
   // Lands the middle of the cell, which is unambiguous, then corrects the fraction.
   Landing landing = land(conventions, low + 0.5, error, size);

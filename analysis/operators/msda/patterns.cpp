@@ -10,7 +10,7 @@
 namespace msda::analysis {
 namespace {
 
-// The sizes along an axis of the levels that a pattern's elements lie in; empty if they are too many to tell.
+// Returns the sizes along an axis of the levels that a pattern's elements lie in; empty if they are too many to list.
 std::vector<LevelSize> levels_of(const MsdaCall& call, const Group& group, const Pattern& pattern) {
   for (const auto& [dimension, index] : pattern.part) {
     if (dimension == MsdaDimension::kLevel) return {call.levels[static_cast<size_t>(index)]};
@@ -20,7 +20,7 @@ std::vector<LevelSize> levels_of(const MsdaCall& call, const Group& group, const
   return {call.levels.begin() + levels.first, call.levels.begin() + levels.last + 1};
 }
 
-// Whether every pattern is one of an axis, with the ratio that `expected(size along it, size across)` gives.
+// Returns whether every pattern is one of an axis, with the ratio that `expected(size along it, size across)` gives.
 template <class Expected>
 bool all_have_ratio(const MsdaCall& call, const Group& group, Expected&& expected) {
   const auto fits = [&](const Pattern& pattern) {

@@ -18,7 +18,7 @@ Uncertain loosened(Uncertain x, double roundings, double unit) {
   return x;
 }
 
-// What each corner's value is multiplied by; corners: (y0,x0) (y0,x1) (y1,x0) (y1,x1).
+// Returns what each corner's value is multiplied by; corners: (y0,x0) (y0,x1) (y1,x0) (y1,x1).
 std::array<Uncertain, 4> corner_factors(Gradient gradient, int axis, const Landing& x, const Landing& y) {
   const Uncertain right{x.fraction, x.error}, left{1 - x.fraction, x.error};
   const Uncertain below{y.fraction, y.error}, above{1 - y.fraction, y.error};

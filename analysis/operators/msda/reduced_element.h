@@ -5,8 +5,8 @@
 
 namespace msda::analysis {
 
-// Steps behind the inputs. What rounding makes of such a number hangs on its bits, so that its error, which the
-// coordinates and the rounding before bring, is carried from step to step.
+// Steps behind the inputs. The rounding of such a number depends on its bits, so the error that coordinates and earlier
+// roundings bring is carried from step to step.
 inline constexpr Steps kInnerSteps = kInterpolationWeights | kSampledValue | kWeightedGradOutput | kAddends;
 
 // As sample_element(), for reductions with inner steps.
@@ -14,7 +14,8 @@ Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gra
                                const Landing& x, const Landing& y, const CornerRows& rows, const Precision& precision,
                                const Reduction& reduction);
 
-// An addend of grad_value from the corner's weight and its inputs. `unit`: of the arithmetic around the rounded steps.
+// Returns an addend of grad_value from the corner's weight and its inputs. `unit`: of the arithmetic around the rounded
+// steps.
 Uncertain reduced_addend(const Reduction& reduction, Uncertain weight, double grad_output, double attention,
                          double unit);
 

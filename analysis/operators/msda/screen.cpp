@@ -51,7 +51,7 @@ AxisReading reading_of(const Arithmetic& by, float location, int32_t size) {
   return reading_of(by.conventions, locate(dialect, padding, align, location, size), size);
 }
 
-// Of a coordinate in a cell of the level, or at its edge where corners outside read 0.
+// Returns the reading of a coordinate in a cell of the level, or at its edge where corners outside read 0.
 AxisReading plain_reading(const Conventions& by, float low, float fraction, int32_t size) {
   const auto pixel = static_cast<int32_t>(low);
   const double slope = by.align_corners ? size - 1 : size;
@@ -178,7 +178,7 @@ bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance&
   return true;
 }
 
-// Whether an element of the sample is suspect.
+// Returns whether an element of the sample is suspect.
 bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const Tolerance& tolerance,
                          Suspects& suspects) {
   const auto at = static_cast<size_t>(i);
@@ -261,7 +261,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
   return any;
 }
 
-// Whether no element of grad_value in the level can miss the tolerance.
+// Returns whether no element of grad_value in the level can miss the tolerance.
 bool MsdaScreen::scatter_holds(const MsdaCall& call, const Level& level, const Tolerance& tolerance) {
   constexpr double kTermRoundings = 8;
   // Coordinates: a pixel's weights differ by at most the sum of the distances along both axes.

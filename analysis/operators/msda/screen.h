@@ -16,7 +16,7 @@ class MsdaScreen final : public Screen {
   MsdaScreen(Arithmetic observed, Arithmetic expected)
       : observed_(std::move(observed)), expected_(std::move(expected)) {}
 
-  // Of a call with float32 tensors, one batch and one head.
+  // Finds the suspects of a call with float32 tensors, one batch and one head.
   void find(const Call& slice, const Tolerance& tolerance, Suspects& suspects) override;
 
  private:

@@ -66,7 +66,7 @@ bool MsdaCall::contracts(const Arithmetic& by) const {
   return by.contracted && by.mode != MSDA_MODE_FLOAT64 && arithmetic() == MSDA_FLOAT32;
 }
 
-// The sums of kernels/cpu/loops.cpp, at a contracted coordinate.
+// Returns the sums of kernels/cpu/loops.cpp, at a contracted coordinate.
 double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
   if (!contracts(by)) return Call::value_in(by, gradient, flat);
   const auto& [dialect, padding, align_corners] = by.conventions;

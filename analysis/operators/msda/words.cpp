@@ -1,4 +1,4 @@
-// How deformable attention's sizes and places are told.
+// Words for deformable attention's sizes and places.
 #include <fmt/format.h>
 
 #include "analysis/operators/msda/call.h"

@@ -38,7 +38,7 @@ class OwnCall final : public Call {
   int64_t family_of(Gradient, int64_t) const override { return 0; }
   int64_t samples_of_family() const override { return 0; }
   std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
-  // Of the elements along its channels.
+  // Counts along the channels of the element.
   int64_t weights_of(Gradient gradient, int64_t flat) const override;
 
   bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,

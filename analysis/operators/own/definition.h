@@ -1,5 +1,5 @@
 // What a user says that a kernel computes, bound to the tensors of one call: each element of an output is a sum of
-// terms, products of input elements and a weight. Weights hang on nothing but sizes and coordinates.
+// terms, products of input elements and a weight. Weights depend on sizes and coordinates alone.
 //
 // Whoever implements this has checked, before an OwnCall asks: no term reads outside of a tensor, and no weight is NaN,
 // wherever the coordinates' own rounding may bring them.
@@ -50,13 +50,13 @@ class OwnDefinition {
   virtual const std::vector<NamedTensor>& inputs() const = 0;  // integers, too
   virtual Index shape_of(size_t output) const = 0;
   virtual const Coordinates& sizes() const = 0;  // by dimension
-  // The dimensions of an output's axes, and those along which addends arrive together.
+  // Returns the dimensions of an output's axes, and those along which addends arrive together.
   virtual std::span<const size_t> dimensions_of(size_t output) const = 0;
   virtual std::span<const size_t> channels_of(size_t output) const = 0;
   // Dimensions whose indices may be left out, and those of a tensor's axes; -1: an axis that stays whole.
   virtual std::span<const size_t> cuts() const = 0;
   virtual std::vector<int> axes_of(std::string_view tensor) const = 0;
-  // Whether an output begins with what it held, which is an input of its name.
+  // Returns whether an output begins with what it held, which is an input of its name.
   virtual bool begins_with_itself(size_t output) const = 0;
 
   virtual Axes axes(size_t output, int64_t flat) const = 0;
@@ -70,7 +70,7 @@ class OwnDefinition {
   virtual int64_t term_count(size_t output) const = 0;
   virtual std::string name_of_term(size_t output, int64_t number) const = 0;
 
-  // The same for other inputs, in the order of inputs(); data may be null where nothing is to be computed.
+  // Returns the same for other inputs, in the order of inputs(); data may be null where nothing is to be computed.
   virtual std::shared_ptr<const OwnDefinition> with_inputs(std::vector<Tensor> tensors) const = 0;
 };
 

@@ -9,8 +9,8 @@
 namespace msda::analysis {
 namespace {
 
-// How far the coordinates' errors may move the weight of each of an element's terms: weights change evenly between the
-// ends of these errors, so that one of the ends is the farthest.
+// Returns how far the coordinates' errors may move the weight of each of an element's terms: weights change evenly
+// between the ends of these errors, so that one of the ends is the farthest.
 std::vector<double> errors_of_weights(const OwnDefinition& is, const ElementId& id, const Place& place,
                                       const OwnCells& cells) {
   std::vector<double> weights, errors;

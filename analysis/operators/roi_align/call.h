@@ -33,7 +33,7 @@ struct RoiAlignCall final : ScatterCall {
   bool aligned = false;        // pixel centres are half a pixel off, and boxes may be narrower than a pixel
   int64_t N = 0, C = 0, K = 0;
   int64_t sides[2] = {}, bins[2] = {};  // by axis: x, y
-  Tensor input;                         // its shape; data if they were recorded, which nothing hangs on
+  Tensor input;                         // its shape; data if they were recorded, which nothing depends on
   Tensor boxes, grad_output;
 
   std::span<const Gradient> gradients() const override { return kRoiAlignGradients; }
@@ -94,8 +94,8 @@ struct RoiAlignCall final : ScatterCall {
 
   // More points than this, in all, are not looked at: what is done for each of them would take minutes.
   static constexpr int64_t kMostPoints = int64_t{1} << 22;
-  // Of all boxes, by whichever type makes most of a box: kernels and references may have any. To be known before
-  // take_sizes(), which numbers them. Needs bins alone.
+  // Counts the points of all boxes, in whichever type makes most of a box: kernels and references may use any.
+  // take_sizes() numbers the points, so the count must be checked before; it needs the bins alone.
   long double point_count() const;
   void take_sizes();
   // Points of one bin of each box along an axis, in a type; exact in float64.
@@ -109,7 +109,7 @@ struct RoiAlignCall final : ScatterCall {
   int64_t bins_of_box() const { return bins[0] * bins[1]; }
   // The numbers of points in all boxes that come before a box; K + 1 of them.
   std::shared_ptr<const std::vector<int64_t>> first_point_ = std::make_shared<std::vector<int64_t>>(1, 0);
-  // Boxes whose number of points hangs on rounding, and for each way the first one that gives the same numbers.
+  // Boxes whose number of points depends on rounding, and for each way the first one that gives the same numbers.
   struct Ways;
   std::shared_ptr<const Ways> ways_;
   std::shared_ptr<const Ways> find_ways() const;

@@ -42,7 +42,7 @@ int64_t rounded_up(double length) {
   return std::isnan(length) ? 0 : static_cast<int64_t>(std::clamp(std::ceil(length), 0.0, kMost));
 }
 
-// Whether the operations as written round nothing. Products of float32 numbers are exact in float64.
+// Returns whether the operations as written round nothing. Products of float32 numbers are exact in float64.
 bool is_exact(const RoiAlignCall& call, const BoxSide& exact, const BoxSide& written, msda_dtype type) {
   return rounded_to(call.spatial_scale, type) == call.spatial_scale && exact.start == written.start &&
          exact.length == written.length && exact.bin == written.bin;
@@ -127,7 +127,7 @@ struct PointTap {
 };
 using PointTaps = boost::container::static_vector<PointTap, 4>;
 
-// What a point at a coordinate reads along an axis; nothing where it lies outside.
+// Returns what a point at a coordinate reads along an axis; nothing where it lies outside.
 PointTaps taps_at(double at, int64_t size) {
   const auto sides = static_cast<double>(size);
   if (!(at >= -1 && at <= sides)) return {};  // nor does NaN read anything
@@ -138,7 +138,7 @@ PointTaps taps_at(double at, int64_t size) {
   return {{low, 1 - fraction, 0}, {low + 1, fraction, 0}};
 }
 
-// The same of a coordinate that rounding may carry somewhat away.
+// Returns the same of a coordinate that rounding may carry somewhat away.
 PointTaps taps_within(double at, double error, int64_t size) {
   const auto sides = static_cast<double>(size);
   if (std::isnan(at)) return {};
@@ -212,7 +212,8 @@ std::shared_ptr<const RoiAlignCall::Ways> RoiAlignCall::find_ways() const {
   return ways;
 }
 
-// The axis of the first box that varies; its number has a 2 in it where several may differ in how they are divided.
+// Returns the axis of the first box that varies; its number has a 2 in it where several may differ in how they are
+// divided.
 Axes RoiAlignCall::axes(const ElementId& id) const {
   if (!ways_) return {};
   const int64_t batch = id.flat / to_.minor / C, pixel = id.flat % to_.minor;

@@ -1,6 +1,6 @@
 // Operators that scatter: each source adds, channel by channel, its element of one tensor times some factors to targets
-// of the single gradient. The factors hang on no floating-point input but coordinates, and are equal for all channels,
-// so that all is linear in the source.
+// of the single gradient. The factors depend on no floating-point input but coordinates, and are equal for all
+// channels, so that all is linear in the source.
 //
 //     gradient[target, channel] = (held[target, channel] + sum over contributions source[channel] * factors) / divisor
 //
@@ -53,7 +53,7 @@ class ScatterCall : public Call {
   virtual std::vector<std::string> corner_names() const { return {""}; }
   virtual std::vector<std::string> weight_names() const { return {}; }  // of the factors
   virtual bool weights_change_sign() const { return false; }
-  // The name of `count`, if kernels divide by it; the last factor is one over it then.
+  // Returns the name of `count`, if kernels divide by it; the last factor is one over it then.
   virtual const char* divisor_name() const { return nullptr; }
   // Ways in which kernels compute the factors, that of our own replays first.
   virtual std::vector<FactorArithmetic> factor_arithmetics() const { return {{"as written", arithmetic(), 0}}; }
@@ -66,22 +66,23 @@ class ScatterCall : public Call {
   virtual void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const = 0;
   // By what kernels may find out which targets there are: the exact way is 0.
   virtual int way_of(const Place&) const { return 0; }
-  // The precision that coordinates are computed in, where the rest has another.
+  // Returns the precision that coordinates are computed in, where the rest has another.
   virtual Precision coordinate_precision(const Precision& rest) const { return rest; }
-  // What is in the gradient without any source; nothing: 0, to which a kernel need not add.
+  // Returns what is in the gradient without any source; nothing: 0, to which a kernel need not add.
   virtual std::optional<double> held(int64_t /*flat*/) const { return std::nullopt; }
-  // What kernels begin the sum with, where the buffer held this before: they add to it, or it was zeroed for them.
+  // Returns what kernels begin the sum with, where the buffer held this before: they add to it, or it was zeroed for
+  // them.
   virtual double start(int64_t /*flat*/, double before) const { return before; }
   virtual double divisor(int64_t /*target*/) const { return 1; }
   virtual std::string target_text(int64_t target) const = 0;  // "row 3"
   virtual std::string sample_text(int64_t sample) const = 0;  // "source row 3"
   // Mistakes that only this operator's kernels make.
   virtual std::vector<Mistake> own_mistakes(const ElementId&, const Element&, Cache&) const { return {}; }
-  // The same tensors under other conventions.
+  // Returns the same tensors under other conventions.
   virtual std::vector<Alternative> alternatives() const;
 
   Gradient gradient() const { return gradients().front(); }
-  // The element in exact arithmetic, without its bound.
+  // Returns the element in exact arithmetic, without its bound.
   double exact_value(int64_t flat, Cache& cache) const;
 
   // --- What follows from it.
@@ -143,7 +144,7 @@ class ScatterCall : public Call {
   Inputs cropped(size_t, size_t, int64_t, int64_t) const override { return {}; }
   Inputs merged_channels() const override { return {}; }
 
-  // Of the forward pass, which gathers: sum(source * gathered(x)).
+  // Returns the loss of the forward pass, which gathers: sum(source * gathered(x)).
   Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
   std::optional<size_t> moved_axis(const ElementId&) const override { return std::nullopt; }
 

@@ -13,7 +13,7 @@ double given(const Reduction* reduction, double x) {
   return reduction == nullptr ? x : reduction->round(kGradOutput, x);
 }
 
-// A contribution, rounded as a reduction has it.
+// Returns a contribution, rounded as a reduction has it.
 Uncertain term_of(const Reduction* reduction, const ScatterTable::Entry& entry, double number) {
   Uncertain weight{entry.weight, entry.error};
   if (reduction != nullptr) weight = reduction->round(kInterpolationWeights, weight);
@@ -47,7 +47,7 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
   SumBound sum, changes;
   for (const ScatterTable::Entry& entry : table.exact(at.place)) {
     const double number = given(reduction, numbers.at(from().flat({entry.source, at.channel})));
-    // Of a source that rounding may bring here, or not: a NaN of its own is no bound.
+    // If rounding decides whether this source comes here, its NaN is no bound.
     const double sign = entry.sign();
     // Kernels may add a source several times here, with weights that are 0 or cancel.
     if (!std::isfinite(number) && !weight_names().empty()) element.may_be_nan = true;

@@ -74,7 +74,7 @@ std::vector<Fit> ScatterCall::fitting_conventions(const Side& side, const std::v
     if (tried.fit(*other.call)) fits.push_back({conventions, false, other.text});
   }
   std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
-  // One that changes more than another that fits tells nothing more.
+  // Leaves out a fit whose changes contain all those of another.
   std::vector<Fit> fewest;
   for (Fit& fit : fits) {
     const auto is_part = [&](const Fit& of) { return fit.text.find(of.text) != std::string::npos; };

@@ -52,7 +52,7 @@ class ScatterCache final : public Cache {
   std::map<std::pair<int, int>, const ScatterTable> tables_;  // by bits and way: a few
 };
 
-// The product of a contribution's factors, in the order of their names, each product rounded to a type.
+// Returns the product of a contribution's factors, in the order of their names, each product rounded to a type.
 double product_of(const Contribution& contribution, size_t factors, msda_dtype type);
 
 }  // namespace msda::analysis

@@ -52,15 +52,16 @@ struct ScatterAddCall final : ScatterCall {
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
   void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const override;
-  // Of 16-bit tensors: they add to the tensor itself, which has its type.
+  // Kernels for 16-bit tensors add to the tensor itself, which has its type.
   bool has_narrow_kernels() const override { return true; }
   Precision coordinate_precision(const Precision&) const override { return Precision::of(MSDA_FLOAT64); }
   std::optional<double> held(int64_t flat) const override;
   double start(int64_t flat, double) const override { return held(flat).value_or(0); }
   double divisor(int64_t target) const override;
 
-  // Of a mean of 16-bit tensors, whose count PyTorch's kernels for GPUs add up in the tensor's type: it stops where the
-  // next number does not fit. Then an element has an axis, of no cells: it lands by one count, or by the other.
+  // PyTorch's kernels for GPUs count the addends of a mean of 16-bit tensors in the tensor's type: the count stops
+  // where the next number does not fit. Then an element has an axis without cells: it lands by one count, or by the
+  // other.
   Axes axes(const ElementId& id) const override;
   Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis, msda_dtype type) const override;
@@ -95,10 +96,10 @@ struct ScatterAddCall final : ScatterCall {
   void take_sizes();
 
  private:
-  // The target that a place of the source names, and -1 for one that is left out.
+  // Returns the target that a place of the source names, and -1 for one that is left out.
   int64_t named_target(int64_t source) const;
   int64_t target_of(int64_t source) const;
-  // The largest that a count in the tensor's type reaches by adding 1.
+  // Returns the largest that a count in the tensor's type reaches by adding 1.
   double most_counted() const { return std::ldexp(1.0, Precision::of(values.dtype).bits); }
   int64_t count(int64_t target) const { return (*counts_)[static_cast<size_t>(target)]; }
   bool keeps_self(int64_t target) const { return include_self || count(target) == 0; }
