@@ -10,7 +10,7 @@ enum class FileKind { kCapture, kJson, kPage, kSource, kArchive, kTensors, kEven
 // What kTensors end with, as the comment of a kArchive, too: nothing else in them is of this program alone.
 inline constexpr char kTrailer[] = "written by msda-replay";
 
-// Whether the file is a regular one, and is empty or of this kind. Follows no link.
+// Returns whether the file is a regular one, and is empty or of this kind. Follows no link.
 bool is_of_kind(const std::string& path, FileKind kind);
 // "page of msda-replay"
 std::string describe(FileKind kind);

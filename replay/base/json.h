@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 std::string bytes_of(const Json& json);
 Json json_of_bytes(std::string_view bytes);
 
-// A member, which is there, in what the program itself has made.
+// Returns a member, which is there, in what the program itself has made.
 int64_t count_at(const Json& json, const char* name);
 std::string text_at(const Json& json, const char* name);
 

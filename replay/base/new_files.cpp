@@ -44,7 +44,7 @@ int rename_without_replacing(const std::string& from, const std::string& to) {
   return errno == ENOENT ? rename_file(from, to) : errno;
 }
 
-// A second name of the file or, where there are no links, a copy.
+// Makes a second name for the file or, if links are unavailable, a copy. Returns an errno.
 int set_aside(const std::string& path, const std::string& aside) {
   const int error = link_file(path, aside);
   if (!lacks_links(error)) return error;

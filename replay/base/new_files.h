@@ -27,7 +27,7 @@ class NewFiles {
   void check(const std::string& path, FileKind kind) const;
   // Returns the name of a temporary file, still to be made, that appears at `path` with publish(). Throws BadInput.
   std::string create(const std::string& path, FileKind kind);
-  // The name of a temporary file that never appears.
+  // Returns the name of a temporary file that never appears.
   std::string scratch(const std::string& path);
   void write(const std::string& path, FileKind kind, std::string_view bytes);
   // All of them or, throwing BadInput, none; if one that was replaced cannot be restored, the error names where it is.

@@ -76,7 +76,7 @@ bool chooses_recorded_order(const Options& options) {
 
 namespace {
 
-// The number of the device; nothing unless CUDA is requested.
+// Returns the number of the device; nothing unless CUDA is requested.
 std::optional<int> chosen_cuda_device(const Options& options) {
   const std::string& device = options.device;
   if (device == "auto" || device == "cpu") return std::nullopt;

@@ -59,7 +59,8 @@ struct OriginalChoice {
 OriginalChoice chosen_original(const Options& options);
 uint32_t chosen_float64_stages(const Options& options, const analysis::Call& call);
 void check_numbers(const Options& options);
-// The flags' tolerance, otherwise the recorded one; a single flag replaces only its half. Nothing if neither is set.
+// Returns the flags' tolerance, otherwise the recorded one; a single flag replaces only its half. Nothing if neither is
+// set.
 std::optional<analysis::Tolerance> chosen_tolerance(const Options& options, const capture::Invocation& invocation,
                                                     msda_dtype stored);
 

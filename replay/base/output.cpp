@@ -34,8 +34,8 @@ void write_in_place(const std::string& what, const std::string& path, const std:
   if (error != 0) fail(what, path, error);
 }
 
-// Whether what is written goes where the name leads: to a pipe, a device, or what a descriptor has open, as /dev/stdout
-// does. No other link is followed.
+// Returns whether what is written goes where the name leads: to a pipe, a device, or what a descriptor has open, as
+// /dev/stdout does. No other link is followed.
 bool is_no_file(const std::string& path) {
   struct stat target {
   }, there{};

@@ -11,11 +11,11 @@
 
 namespace msda::replay {
 
-// What stands at the path; nothing if nothing does. Throws Json::exception or std::invalid_argument for what is no
-// state: no regular file, no JSON, larger or deeper than a state is.
+// Returns what stands at the path; nothing if nothing does. Throws Json::exception or std::invalid_argument for what is
+// no state: no regular file, no JSON, larger or deeper than a state is.
 std::optional<Json> read_state(const std::string& path);
 
-// The same of a file that is only read: follows links.
+// Returns the same of a file that is only read: follows links.
 std::optional<Json> read_kept_json(const std::string& path);
 
 // A whole number within bounds. Throws std::invalid_argument.

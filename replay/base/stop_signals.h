@@ -1,4 +1,4 @@
-// Ctrl-C during long work that has something to tell or to save when it ends early.
+// Ctrl-C during long work that has a result to report or to save when it ends early.
 #pragma once
 
 #include <csignal>

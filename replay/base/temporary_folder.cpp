@@ -15,7 +15,7 @@
 namespace msda::replay {
 namespace {
 
-// Those that there are. A signal's handler reads it, so it is of fixed size and without locks.
+// The folders that exist now. A signal handler reads the list, so it has a fixed size and no locks.
 std::array<std::atomic<const char*>, 8> folders;
 static_assert(std::atomic<const char*>::is_always_lock_free);
 

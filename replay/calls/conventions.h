@@ -9,7 +9,8 @@
 
 namespace msda::replay {
 
-// Of another operator than deformable attention: those that the invocation has, by name, flags as such.
+// Returns, for operators other than deformable attention, the conventions that the invocation has, by name; flags are
+// booleans.
 nlohmann::ordered_json conventions_of(const capture::Invocation& invocation);
 // "reduce mean, dim 0, include_self true"
 std::string conventions_text(const capture::Invocation& invocation);

@@ -10,20 +10,20 @@
 
 namespace msda::replay {
 
-// Whether the data do not match their digest. False without a digest.
+// Returns whether the data do not match their digest. False without a digest.
 bool is_altered(const capture::Tensor& tensor);
 
-// The tensors on which a verdict on the call rests: inputs, outputs_before, outputs, and every result.
+// Returns the tensors on which a verdict on the call rests: inputs, outputs_before, outputs, and every result.
 std::vector<capture::TensorInfo> tensors_of(const capture::Invocation& invocation);
 
-// The stages recorded in full.
+// Returns the stages recorded in full.
 std::vector<capture::TensorInfo> stage_tensors_of(const capture::Invocation& invocation);
 
-// The paths of the altered ones; reads all of them.
+// Returns the paths of the altered ones; reads all of them.
 std::vector<std::string> altered_among(const capture::IsolatedReader& reader,
                                        const std::vector<capture::TensorInfo>& tensors);
 
-// Of all tensors of the invocation.
+// Returns the altered tensors among all of the invocation's.
 std::vector<std::string> altered_tensors(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
 // Adds those of `more` that are not among them yet.
@@ -35,7 +35,7 @@ void refuse_altered(const Options& options, const std::vector<std::string>& alte
 // One indented line for each.
 Lines warnings(const std::vector<std::string>& altered);
 
-// The summary for printing, which says if it rests on damaged data.
+// Returns the summary for printing, which says if it rests on damaged data.
 std::string headline(const std::string& summary, bool damaged);
 
 }  // namespace msda::replay

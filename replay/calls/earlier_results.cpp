@@ -12,7 +12,7 @@
 namespace msda::replay {
 namespace {
 
-// Of so many calls digests are compared, of so many the data read.
+// How many calls have their digests compared, and how many of these their data read.
 constexpr std::ptrdiff_t kMostCalls = 64, kMostRead = 8;
 
 analysis::Tensor read(const capture::IsolatedReader& reader, const capture::TensorInfo& info, capture::Tensor& memory) {
@@ -23,7 +23,7 @@ analysis::Tensor read(const capture::IsolatedReader& reader, const capture::Tens
 
 }  // namespace
 
-// A call that cannot be read is left out: the one that is being explained does not hang on it.
+// Leaves out a call that cannot be read: the call that is being explained does not depend on it.
 const EarlierResults::Outputs& EarlierResults::outputs_of(int64_t id) const {
   const auto [at, is_new] = known_.try_emplace(id);
   if (!is_new) return at->second;

@@ -14,8 +14,8 @@ class EarlierResults {
  public:
   explicit EarlierResults(const capture::IsolatedReader& reader) : reader_(reader) {}
 
-  // The gradients of the calls before `invocation`, the latest first; of very many the latest only. Their data are read
-  // when asked for, by the reader, and kept with the result.
+  // Returns the gradients of the calls before `invocation`, the latest first; of very many the latest only. Their data
+  // are read when asked for, by the reader, and kept with the result.
   std::vector<analysis::EarlierResult> before(int64_t invocation) const;
 
  private:

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostSide = int64_t{1} << 24;  // beyond it, float32 has no coordinate for each pixel
 constexpr const char* kAxes[] = {"width", "height", "depth"};
 
-// The scale factor that was given for an axis; 0 if none was.
+// Returns the scale factor that was given for an axis; 0 if none was.
 double scale_of(const capture::Invocation& invocation, int axis, const std::string& where) {
   const std::string name = fmt::format("scale_{}", kAxes[axis]), text = text_of(invocation, name.c_str());
   if (text.empty()) return 0;

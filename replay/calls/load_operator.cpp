@@ -47,7 +47,7 @@ std::shared_ptr<const analysis::Call> msda_call_of(const capture::Invocation& in
   return call;
 }
 
-// Of input [N,C,(D,)H,W] and grid [N,(D,)H,W,2 or 3].
+// Checks input [N,C,(D,)H,W] and grid [N,(D,)H,W,2 or 3].
 void check_sizes(const analysis::GridSampleCall& call, const std::string& where) {
   const analysis::Index &in = call.input.shape, &grid = call.grid.shape;
   const size_t rank = in.size();

@@ -10,8 +10,8 @@
 
 namespace msda::replay {
 
-// The operator whose backward the invocation is: "msda", "grid_sample", "scatter_add", "interpolate", "roi_align";
-// empty for a kernel of no operator that is known.
+// Returns the operator whose backward the invocation is: "msda", "grid_sample", "scatter_add", "interpolate",
+// "roi_align"; empty for a kernel of no operator that is known.
 std::string operator_of(const capture::Invocation& invocation);
 
 // The input of that name; throws BadInput if there is none.
@@ -21,8 +21,8 @@ using GetInput = std::function<analysis::Tensor(const char* name)>;
 // if it was not recorded.
 using GetResult = std::function<analysis::Tensor(const char* name)>;
 
-// Why a call is not looked at though its operator is known: it would take too long. Empty for others, and for those
-// that call_of() refuses. Asks for inputs of which it needs no data, but of roi_align's boxes.
+// Returns why a call is not looked at though its operator is known: it would take too long. Empty for others, and for
+// those that call_of() refuses. Asks for inputs of which it needs no data, but of roi_align's boxes.
 std::string why_too_large(const capture::Invocation& invocation, const std::string& where, const GetInput& input);
 
 // Throws BadInput for an unknown one.

@@ -28,7 +28,7 @@ void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
   }
 }
 
-// Why its points are too many to be looked at; empty if they are not.
+// Returns why its points are too many to be looked at; empty if they are not.
 std::string why_too_many(const analysis::RoiAlignCall& call) {
   const long double points = call.point_count();
   if (points <= static_cast<long double>(analysis::RoiAlignCall::kMostPoints)) return "";
@@ -36,7 +36,7 @@ std::string why_too_many(const analysis::RoiAlignCall& call) {
                      static_cast<double>(points));
 }
 
-// The input, or its shape alone: kernels of the backward pass are not given it.
+// Returns the input, or its shape alone: kernels of the backward pass are not given it.
 analysis::Tensor image_of(const capture::Invocation& invocation, const std::string& where, const GetInput& input,
                           const analysis::Tensor& grad_output) {
   if (find(invocation.inputs, "input") != nullptr) return input("input");

@@ -45,7 +45,7 @@ void check_indices(const analysis::ScatterAddCall& call, const std::string& wher
   }
 }
 
-// An index for each source row, of indices that were sorted together with the rows that they belong to.
+// Returns an index for each source row, of indices that were sorted together with the rows that they belong to.
 std::shared_ptr<const analysis::OwnedTensor> unsorted(const analysis::Tensor& index, const analysis::Tensor& rows,
                                                       const std::string& where) {
   if (index.shape.size() != 1 || rows.shape != index.shape || index.dtype != MSDA_INT64 || rows.dtype != MSDA_INT64) {

@@ -46,7 +46,8 @@ std::string shown_name(const std::string& name) {
 
 namespace {
 
-// What is damaged, or does not fit the rest, is told when the call is loaded.
+// Returns why the call is too large. Damaged data, or data that do not fit the rest, are reported when the call is
+// loaded.
 std::string why_too_large_in(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
   capture::Tensor boxes;
   try {

@@ -14,11 +14,11 @@
 
 namespace msda::replay {
 
-// The operator's type for an element type of the file; uint8, which the operator lacks, becomes float32.
+// Returns the operator's type for an element type of the file; uint8, which the operator lacks, becomes float32.
 msda_dtype dtype_of(capture::ElementType type);
 
-// Why an invocation is not replayed, to follow "is not replayed: ": it is of another kernel, or too large. Empty for
-// those that are.
+// Returns why an invocation is not replayed, to follow "is not replayed: ": it is of another kernel, or too large.
+// Empty for those that are.
 std::string why_not_replayed(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
 class LoadedCall {
@@ -30,7 +30,7 @@ class LoadedCall {
   const std::string& where() const { return where_; }  // "FILE: /invocations/000000"
   const analysis::Call& call() const { return *call_; }
   std::shared_ptr<const analysis::Call> shared_call() const { return call_; }
-  // The call if it is deformable attention's, or null.
+  // Returns the call if it is deformable attention's, or null.
   const analysis::MsdaCall* msda() const { return dynamic_cast<const analysis::MsdaCall*>(call_.get()); }
   const analysis::Side& recorded() const { return recorded_; }  // without tensors, if no outputs were recorded
   const analysis::Tensor& before(analysis::Gradient gradient) const { return before_[gradient.place()]; }

@@ -20,7 +20,7 @@ constexpr char kGridSample[] = "grid_sample";
 // than one of a few.
 constexpr size_t kNear = 64;
 
-// What decides, beside the inputs, where samples land; the kernels of an operator have a dialect besides.
+// Returns what decides, beside the inputs, where samples land; the kernels of an operator have a dialect besides.
 std::string conventions_key(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   std::string key =
@@ -44,7 +44,7 @@ std::string differing_conventions(const capture::Invocation& a, const capture::I
   return fmt::format("their {} differ{}", fmt::join(names, ", "), names.size() == 1 ? "s" : "");
 }
 
-// What of the inputs differs; empty if they are equal.
+// Returns what of the inputs differs; empty if they are equal.
 std::string difference(const capture::Invocation& a, const capture::Invocation& b) {
   for (const capture::TensorInfo& input : a.inputs) {
     const capture::TensorInfo* twin = find(b.inputs, input.name);
@@ -68,7 +68,7 @@ std::string inputs_key(const capture::Invocation& invocation) {
   return key;
 }
 
-// Whether two of them are of different kernels or dialects, as a test and what it compares with are.
+// Returns whether two of them are of different kernels or dialects, as a test and what it compares with are.
 bool are_of_several_kinds(const std::vector<const capture::Invocation*>& invocations) {
   return std::ranges::any_of(invocations, [&](const capture::Invocation* one) {
     const capture::CallFacts &facts = one->facts, &first = invocations.front()->facts;
@@ -119,7 +119,8 @@ Pairing::Pairing(const Options& options, const capture::IsolatedReader& reader) 
   chosen_.assign(explained.begin(), explained.end());
 }
 
-// Of all invocations, those of the reference's inputs; of one that is named, this one, whatever its inputs are.
+// Pairs the reference with all invocations that have its inputs; an invocation that is named is paired whatever its
+// inputs are.
 void Pairing::pair_as_asked(const std::vector<int64_t>& chosen, bool all) {
   const int64_t reference = *options_.reference;
   const capture::Invocation other = reader_.invocation(reference);
@@ -138,7 +139,7 @@ size_t Pairing::place_of(int64_t id) const {
   return static_cast<size_t>(std::ranges::lower_bound(ids, id) - ids.begin());
 }
 
-// The calls that have a say in how the chosen ones are paired: their neighbours, and those of these.
+// Returns the calls that have a say in how the chosen ones are paired: their neighbours, and those of these.
 std::vector<int64_t> Pairing::around(const std::vector<int64_t>& chosen) const {
   const std::vector<int64_t>& ids = reader_.invocation_ids();
   std::vector<int64_t> around;
@@ -152,7 +153,7 @@ std::vector<int64_t> Pairing::around(const std::vector<int64_t>& chosen) const {
 
 void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
   if (reader_.invocation_ids().size() < 2) return;
-  // Outlines, which are read in little time, tell the few calls that may be a test and its reference.
+  // Outlines, which are read in little time, show the few calls that may be a test and its reference.
   const std::vector<capture::Invocation> outlines = reader_.outlines(around(chosen));
   std::map<std::string, std::vector<const capture::Invocation*>> alike;
   for (const capture::Invocation& outline : outlines) {

@@ -13,24 +13,24 @@
 
 namespace msda::replay {
 
-// A recorded test calls the kernel under test and, on the same inputs, what it compares it with. Where the second is of
-// dialect grid_sample, and the first is not, it is the first one's reference, unless the capture or --reference says
-// otherwise, or there are more than 64 calls from one to the other. Which of two other calls is the reference, nobody
-// can tell.
+// A recorded test calls the kernel under test and, on the same inputs, what it compares it with. If the second is of
+// dialect grid_sample and the first is not, the second is the first one's reference, unless the capture or --reference
+// says otherwise, or there are more than 64 calls from one to the other. If two other calls have equal inputs, nothing
+// shows which of them is the reference.
 class Pairing {
  public:
   // Throws BadInput where --reference names a call of other inputs.
   Pairing(const Options& options, const capture::IsolatedReader& reader);
 
-  // The invocations to explain: those chosen, but in place of a reference what was compared with it. Ascending.
+  // Returns the invocations to explain: those chosen, but in place of a reference what was compared with it. Ascending.
   const std::vector<int64_t>& chosen() const { return chosen_; }
-  // One of them as it is compared: with another one's outputs as its reference, where there is one.
+  // Returns one of them as it is compared: with another one's outputs as its reference, where there is one.
   capture::Invocation invocation(int64_t id) const;
-  // The paths of altered tensors of the calls that stand beside it: its reference, and others of equal inputs that are
-  // not explained themselves because of it. Their digests say that their inputs are equal, so all of their tensors are
-  // read.
+  // Returns the paths of altered tensors of the calls that stand beside it: its reference, and others of equal inputs
+  // that are not explained themselves because of it. Their digests say that their inputs are equal, so all of their
+  // tensors are read.
   std::vector<std::string> altered_beside(int64_t id) const;
-  // How it was paired, and by which conventions that fit it is replayed, in sentences.
+  // Returns how it was paired, and by which conventions that fit it is replayed, in sentences.
   std::vector<std::string> notes(int64_t id) const;
   const EarlierResults& earlier() const { return earlier_; }
 

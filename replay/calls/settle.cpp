@@ -41,7 +41,7 @@ std::string conventions_in_words(const analysis::Conventions& of) {
   return fmt::format("{}{}", msda_padding_name(of.padding), of.align_corners ? " with align_corners" : "");
 }
 
-// Elements of the reference that its own arithmetic, by these conventions, does not give.
+// Returns elements of the reference that its own arithmetic, by these conventions, does not give.
 int64_t missed_by(const analysis::Conventions& fitting, const LoadedCall& loaded, int threads) {
   const analysis::Side& reference = *loaded.reference();
   analysis::Conventions conventions = reference.conventions;

@@ -15,8 +15,8 @@ struct Settled {
   std::string note;  // a sentence; empty where only one fits
 };
 
-// Of the conventions that fit, those of which the reference's values miss the fewest; the recorded ones, if there is no
-// reference, or it does not tell them from others. Throws as LoadedCall does.
+// Returns, among the conventions that fit, those that the reference's values miss least; the recorded ones if there is
+// no reference, or if it does not distinguish them. Throws as LoadedCall does.
 Settled settle(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
 void take(const Settled& settled, capture::CallFacts& facts);

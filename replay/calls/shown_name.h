@@ -5,7 +5,7 @@
 
 namespace msda::replay {
 
-// Its own name, or "stored NAME" if its name is that of a side.
+// Returns its own name, or "stored NAME" if its name is that of a side.
 std::string shown_name(const std::string& name);
 
 }  // namespace msda::replay

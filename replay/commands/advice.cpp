@@ -72,7 +72,7 @@ std::string first_line(const Json& a) {
   return fmt::format("{} atol {:g}, rtol {:g}; nothing has to be left out.", as_it_is ? "Keep" : "Use", atol, rtol);
 }
 
-// What the runs of the test as it is say of other tolerances.
+// Returns what the runs of the test as it is say of other tolerances.
 std::string as_it_is_text(const Json& a) {
   const Json& now = a["as_it_is"];
   const auto seen = now["seen_atol"].get<double>();

@@ -9,10 +9,10 @@
 
 namespace msda::replay {
 
-// The mask, if there is one, and the comparison, for a test in Python.
+// Returns the mask, if there is one, and the comparison, for a test in Python.
 std::string patch_of(const Json& advice, const LoadedCall& loaded);
 Lines advice_text(const Json& advice);
-// The text of a pull request.
+// Returns the text of a pull request.
 std::string to_markdown(const Json& advice);
 
 }  // namespace msda::replay

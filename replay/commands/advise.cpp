@@ -34,7 +34,7 @@ int64_t chosen_runs(const AdviseOptions& options, const stress::Plan& plan) {
   return options.runs != 0 ? options.runs : std::max(kRuns, kSlices / plan.slices.count);
 }
 
-// What the tail of a simulation says of runs that it did not see is told if so many slices are in it.
+// Extrapolates to runs that were not simulated only if the tail has at least so many slices.
 constexpr size_t kLeastTail = 50;
 bool shows_tail(const stress::Tally& tally) { return tally.needed_atol.size() >= kLeastTail; }
 
@@ -43,7 +43,7 @@ double seen_atol(const stress::Tally& tally, double least) {
   return tally.needed_atol.empty() ? least : std::ranges::max(tally.needed_atol);
 }
 
-// The atol with which all but kShare of the runs pass; `least`: from which on the tally knows what slices need.
+// Returns the atol with which all but kShare of the runs pass; `least`: from which on the tally knows what slices need.
 double needed_atol(const stress::Plan& plan, const stress::Tally& tally, double least) {
   const int64_t slices = plan.slices.count;
   return stress::tolerance_of_all_but(kShare / static_cast<double>(slices), tally.needed_atol, tally.runs * slices,
@@ -76,13 +76,13 @@ stress::Tally simulate(const AdviseOptions& options, const stress::Plan& plan, i
 // A fault that shows in less than a tenth of the elements that it changes is a blind spot, and not found.
 bool is_found(const stress::Fault& fault) { return fault.found * 10 >= fault.tried; }
 
-// Whether a gradient of 0 in place of the right one would pass.
+// Returns whether a gradient of 0 in place of the right one would pass.
 bool passes_zeros(const std::vector<stress::Fault>& faults) {
   return std::ranges::any_of(
       faults, [](const stress::Fault& fault) { return fault.text == stress::kZeroThroughout && !is_found(fault); });
 }
 
-// Which faults the test finds, in words and numbers.
+// Returns which faults the test finds, in words and numbers.
 Json mutation_score(const std::vector<stress::Fault>& faults) {
   Json json = {{"kinds", faults.size()}, {"found", 0}, {"score", 1.0}, {"faults", Json::array()}};
   int64_t found = 0;
@@ -106,7 +106,7 @@ Json blind_spots(const std::vector<stress::Fault>& faults) {
   return json;
 }
 
-// A pull request mends a failure that was seen, and neither it nor its code may hide one.
+// A pull request fixes a failure that was seen, and neither it nor its code may hide one.
 void check_there_is_a_change(const AdviseOptions& options, const Json& advice) {
   const Json& seen = advice["as_it_is"]["failure_probability"];
   const std::string call = fmt::format("{}: invocation {}", options.capture, advice["invocation"].get<int64_t>());

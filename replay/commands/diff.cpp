@@ -90,7 +90,8 @@ Json compare_slices(const DiffOptions& options, const Operand& a, const Operand&
   return json;
 }
 
-// Whether a batch that both recorded has other bits. Replays of mode atomic differ by their nature, and decide nothing.
+// Returns whether a batch that both recorded has other bits. Replays of mode atomic differ by their nature, and decide
+// nothing.
 bool slices_differ(const Json& slices) {
   for (const Json& pair : slices["equal_batches"]) {
     for (const Json& gradient : pair["gradients"]) {
@@ -107,7 +108,8 @@ bool slices_differ(const Json& slices) {
 
 bool has_survey(const capture::IsolatedReader& reader) { return !reader.survey().empty(); }
 
-// Whether surveys are to be compared: of whole captures. A survey's kept launches can be compared by their numbers.
+// Returns whether surveys are to be compared: of whole captures. A survey's kept launches can be compared by their
+// numbers.
 bool are_surveys(const DiffOptions& options, const Named& name_a, const Named& name_b, const capture::IsolatedReader& a,
                  const capture::IsolatedReader& b) {
   if (options.slices || name_a.invocation || name_b.invocation) return false;

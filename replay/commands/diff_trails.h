@@ -12,7 +12,7 @@ struct TrailsToCompare {
   bool quiet = false;
 };
 
-// Whether one of them is a folder, or a capture with a trail. Throws capture::Error.
+// Returns whether one of them is a folder, or a capture with a trail. Throws capture::Error.
 bool are_trails(const std::vector<std::string>& operands);
 
 // Returns the exit status.

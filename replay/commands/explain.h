@@ -16,13 +16,14 @@
 
 namespace msda::replay {
 
-// The sides of an invocation, as the analysis takes them; they refer to the other arguments. Without earlier calls.
+// Returns the sides of an invocation, as the analysis takes them; they refer to the other arguments. Without earlier
+// calls.
 analysis::Material material_of(const capture::Invocation& invocation, const LoadedCall& loaded, const Replays& replays);
 
 // Sees an invocation explained, while its tensors are in memory, and may drop what it does not need of the result.
 using Look = std::function<void(const LoadedCall&, const analysis::Material&, InvocationResult&)>;
 
-// `count` is told with the progress: " (2 of 7)".
+// Progress shows `count` after its text: " (2 of 7)".
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
                                     const Pairing& pairing, Original& original, Devices& devices, int64_t id,
                                     const std::string& count, const Progress& progress, const Look& look = {});

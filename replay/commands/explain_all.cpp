@@ -23,7 +23,7 @@ namespace {
 
 using ReportStep = std::function<void(const std::string& step)>;
 
-// A kernel that is not the operator's, of which `why` tells: it is launched again, where that can be.
+// Launches a kernel that is not the operator's again, if that can be done; `why` says why it is not the operator's.
 void relaunch(const Options& options, const capture::IsolatedReader& reader, Original& original,
               const capture::Invocation& invocation, const std::string& why, const ReportStep& report, Found& found) {
   const auto begun = std::chrono::steady_clock::now();

@@ -20,19 +20,19 @@ struct Found {
 // `look` is called for each invocation that is explained.
 Found find_all(const Options& options, const capture::IsolatedReader& reader, const Look& look = {});
 Conclusion conclude(const Found& found);
-// The exit status: drift also where --poison found a race, or a read of what nobody wrote.
+// Returns the exit status: drift also where --poison found a race, or a read of what nobody wrote.
 int status_of(const Conclusion& conclusion);
 
 // Where nothing can be judged. They throw Unavailable and BadInput.
 [[noreturn]] void refuse_not_replayed(const Options& options, const std::vector<NotReplayed>& not_replayed);
 [[noreturn]] void refuse_nothing_to_compare(const Options& options, const std::vector<InvocationResult>& results);
 
-// What a report on many captures needs of one (replay/many/many.h). Throws as those two.
+// Returns what a report on many captures needs of one (replay/many/many.h). Throws as those two.
 nlohmann::ordered_json outcome_of(const Options& options, const capture::IsolatedReader& reader, const Found& found);
 
-// The flags that decide what is compared, as words of a command line, each after a space.
+// Returns the flags that decide what is compared, as words of a command line, each after a space.
 std::string comparison_flags(const Options& options);
-// The capture, the invocation if one was chosen, and those flags.
+// Returns the capture, the invocation if one was chosen, and those flags.
 std::string flags_of(const Options& options);
 
 }  // namespace msda::replay

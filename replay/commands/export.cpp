@@ -68,7 +68,7 @@ struct Written {
 // Endings of files beside a reproducer.
 constexpr char kArchive[] = ".npz", kTensorFile[] = ".bin";
 
-// The path with another ending: "test_a.npz" for "test_a.py".
+// Returns the path with another ending: "test_a.npz" for "test_a.py".
 std::string beside(const std::string& path, const char* ending) {
   return std::filesystem::path(path).replace_extension(ending).string();
 }
@@ -147,8 +147,8 @@ constexpr char kTensorBoard[] = "tensorboard";
                   source.options.element, source.options.capture));
 }
 
-// What is to be exported of the chosen invocations: the first with the element, or with any out of tolerance, else the
-// first with advice, else the first that can be replayed.
+// Returns what is to be exported of the chosen invocations: the first with the element, or with any out of tolerance,
+// else the first with advice, else the first that can be replayed.
 InvocationResult find_call(const Source& source) {
   std::optional<InvocationResult> first, advice;
   std::string not_replayed;
@@ -190,7 +190,7 @@ Json finding_json(const ExportedCall& call) {
           {"advisory", finding.advisory}};
 }
 
-// What a NumPy archive has no keys for.
+// Returns what a NumPy archive has no keys for.
 std::vector<std::string> left_out_of_npz(const capture::Invocation& invocation) {
   std::vector<std::string> left_out;
   for (const auto& result : invocation.results) {

@@ -29,7 +29,7 @@ std::vector<double> times(const double (&factors)[kCount], double tolerance) {
 
 OutputFile state_file(const StressOptions& options) { return {"--state", options.state}; }
 
-// The runs so far, as --state keeps them.
+// Returns the runs so far, as --state keeps them.
 Json state_of(const Json& described, const StressOptions& options, const stress::Tally& tally) {
   Json state = {{"simulation", described}, {"confidence", options.confidence}, {"runs", tally.runs}};
   state["simulation"].erase("capture");
@@ -78,7 +78,7 @@ stress::Tally read_tally(const Json& described, const StressOptions& options) {
   throw refuse("not a state of stress; delete it, or give another file");
 }
 
-// What the failures hang on: the same inputs once more, another order, another arithmetic, other inputs.
+// Returns what the failures depend on: the same inputs once more, another order, another arithmetic, other inputs.
 Json by_source(const StressOptions& options, const Simulated& simulated, const Json& inputs) {
   const analysis::Call& call = simulated.loaded->call();
   const stress::Plan& plan = simulated.plan;
@@ -115,8 +115,8 @@ Json curve_json(const std::vector<double>& limits, const std::vector<int64_t>& c
   return points;
 }
 
-// How often the test would fail with other tolerances: tighter ones from fewer runs, in which more elements are looked
-// at.
+// Returns how often the test would fail with other tolerances: tighter ones from fewer runs, in which more elements are
+// looked at.
 Json curve(const StressOptions& options, const stress::Plan& plan, const stress::Tally& tally,
            const std::vector<double>& atols, const std::vector<double>& rtols, stress::Effort effort) {
   const analysis::Tolerance& own = plan.criterion.tolerance;

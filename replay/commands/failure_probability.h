@@ -1,4 +1,4 @@
-// The probability that a test fails, by simulation, as `stress --json` tells it.
+// The probability that a test fails, by simulation, as `stress --json` reports it.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ struct StressOptions : SimulationOptions {
   StressOptions() { runs = 100'000; }
 };
 
-// How many runs, as the flags say; without progress.
+// Returns how many runs, as the flags say; without progress.
 analysis::stress::Effort effort_of(const StressOptions& options);
-// The intervals for counts of runs, by name.
+// Returns the intervals for counts of runs, by name.
 Json proportions_of(const std::map<std::string, int64_t>& counts, const analysis::stress::Tally& tally,
                     double confidence);
 

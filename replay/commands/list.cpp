@@ -25,7 +25,8 @@ struct ListOptions : Options {
   std::vector<std::string> captures;
 };
 
-// The sizes by their letters, as far as the recorded tensors tell them; for another operator's kernel, its tensors.
+// Returns the sizes by their letters, as far as the recorded tensors show them; for another operator's kernel, its
+// tensors.
 std::string invocation_sizes(const capture::Invocation& invocation) {
   std::string text;
   if (invocation.facts.dialect.empty()) {
@@ -59,14 +60,14 @@ int64_t bytes_of(const capture::Invocation& invocation) {
   return bytes;
 }
 
-// What the capture has of the stages: none, summaries, or at least one in full.
+// Returns what the capture has of the stages: none, summaries, or at least one in full.
 const char* stages_of(const capture::Invocation& invocation) {
   if (invocation.stages.empty()) return "none";
   return std::ranges::any_of(invocation.stages, [](const auto& stage) { return stage.full.has_value(); }) ? "full"
                                                                                                           : "summary";
 }
 
-// The tensor whose type is shown for the call: for another operator's kernel the first floating-point output.
+// Returns the tensor whose type is shown for the call: for another operator's kernel the first floating-point output.
 const capture::TensorInfo* typical(const capture::Invocation& invocation) {
   if (!invocation.facts.dialect.empty()) return find(invocation.inputs, "value");
   const auto found = std::ranges::find_if(invocation.outputs, capture::is_float, &capture::TensorInfo::type);
@@ -94,7 +95,7 @@ Json invocation_json(const capture::Invocation& invocation) {
   return json;
 }
 
-// The conventions of a call: dialect, padding, align_corners; or those of its operator.
+// Returns the conventions of a call: dialect, padding, align_corners; or those of its operator.
 std::string columns_of(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   const std::string name = operator_of(invocation);

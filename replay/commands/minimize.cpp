@@ -72,7 +72,7 @@ MinimizeTarget target_of(const analysis::JudgedElements& set, int64_t flat) {
   return {set.gradient, flat, set.cause, set.at_fault, set.against, set.advisory};
 }
 
-// The named element's finding; of several the one that counts most.
+// Returns the named element's finding; of several the one that counts most.
 std::optional<MinimizeTarget> target_of_element(const analysis::Report& report, const analysis::ElementId& id) {
   for (const auto& set : report.judged) {
     if (set.gradient != id.gradient) continue;
@@ -114,7 +114,7 @@ std::string minimized_text(const analysis::Call& call, analysis::Gradient gradie
   return fmt::format("{}[{}]", gradient.name(), fmt::join(call.element_id(gradient, flat).index, ","));
 }
 
-// What a state file must have been made of.
+// Returns what a state file must have been made of.
 Json subject_of(const Whole& whole, const MinimizeTarget& target) {
   Json digests = Json::array();
   for (const auto& [name, tensor] : whole.material.call->all_inputs()) {

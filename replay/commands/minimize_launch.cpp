@@ -67,7 +67,7 @@ class Trials {
     }
     return distinct;
   }
-  // Why the last one could not be launched, as `run` says it; empty if it failed while it ran.
+  // Returns why the last one could not be launched, as `run` says it; empty if it failed while it ran.
   const std::string& why() const { return why_; }
   bool is_stopped() const { return was_interrupted_ || StopSignals::received(); }
   int signal() const { return StopSignals::received() ? StopSignals::last() : SIGINT; }

@@ -19,8 +19,8 @@ struct MinimizeLaunch {
   int64_t most_trials = 0;
 };
 
-// Of the first of these invocations whose launches differ. Returns the exit status. Throws Unavailable if none can be
-// launched here, and BadInput if those that can give equal results.
+// Minimizes the first of these invocations whose launches differ. Returns the exit status. Throws Unavailable if none
+// can be launched here, and BadInput if all that can be launched give equal results.
 int minimize_launch(const MinimizeLaunch& what, const std::vector<int64_t>& invocations, const Progress& progress);
 
 }  // namespace msda::replay

@@ -41,7 +41,8 @@ struct ReportOptions : Options {
   bool force = false, order = false, no_stages = false;
 };
 
-// The elements whose stages are shown: the worst of each group, but of advice that was told as something worse.
+// Returns the elements whose stages are shown: the worst of each group, except for advice on elements that another
+// group reports.
 std::vector<analysis::ElementId> told_elements(const InvocationResult& result, const analysis::Call& call) {
   constexpr size_t kMost = 6;
   std::vector<analysis::ElementId> elements;
@@ -53,7 +54,7 @@ std::vector<analysis::ElementId> told_elements(const InvocationResult& result, c
   return elements;
 }
 
-// A page tells so many invocations of one kind in full, and of all kinds so many, and the first of each.
+// A page shows so many invocations of one kind in full, and of all kinds so many, and the first of each.
 constexpr int kMostAlike = 25, kMostInFull = 50;
 
 // By what its first finding is; empty without any.
@@ -131,7 +132,7 @@ class Reporter {
     looked_.push_back(std::move(one));
   }
 
-  // Of the first gradient that has one.
+  // Returns the orders of the first gradient that has any.
   Json order_of(const capture::Invocation& invocation) {
     OrderOptions options;
     static_cast<Options&>(options) = options_;
@@ -234,7 +235,7 @@ void check_output(const ReportOptions& options, const std::string& path) {
   page_file(options, path).check();
 }
 
-// Writes the page, and returns what else is to be told of the capture; `joins`: with others.
+// What write_report() returns after it wrote the page; `joins`: other captures follow.
 struct WrittenReport {
   Outcome outcome, json;
 };
@@ -294,7 +295,7 @@ int report_one(const ReportOptions& options) {
   return outcome["status"];
 }
 
-// The name of a capture's page among those of others: its own, and a part of the digest of its path.
+// Returns the name of a capture's page among those of others: its own, and a part of the digest of its path.
 std::string page_name(const std::string& capture) {
   std::string name = fs::path(capture).stem().string();
   for (char& c : name) {
@@ -306,7 +307,7 @@ std::string page_name(const std::string& capture) {
   return fmt::format("{}-{}.html", name.substr(0, 80), digest.substr(digest.find(':') + 1, 8));
 }
 
-// Of one of several captures. What surveys have of each kernel is joined later.
+// Writes the page of one of several captures. What surveys have of each kernel is joined later.
 Outcome write_one_of_many(const ReportOptions& options, const std::string& page) {
   Json survey = write_survey(options, page);
   if (survey.is_null()) return write_report(options, page, true).outcome;
@@ -315,7 +316,7 @@ Outcome write_one_of_many(const ReportOptions& options, const std::string& page)
   return outcome;
 }
 
-// What is told of all surveys; of each capture then only its numbers are left.
+// Joins the surveys, and returns what all of them show; each capture keeps only its numbers.
 Json take_surveys(std::vector<Outcome>& outcomes) {
   std::vector<Outcome> surveys;
   for (Outcome& outcome : outcomes) {

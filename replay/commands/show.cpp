@@ -20,7 +20,7 @@
 namespace msda::replay {
 namespace {
 
-// A JSON value as plain text: without quotes, lists with commas.
+// Returns a JSON value as plain text: without quotes, lists with commas.
 std::string plain(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) {

@@ -1,4 +1,4 @@
-// What a capture holds, as `show --json` tells it.
+// What a capture holds, as `show --json` prints it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 
 namespace msda::replay {
 
-// A line: that the capture holds a trail, and what compares it.
+// Returns a line: that the capture holds a trail, and what compares it.
 std::string trail_line(const std::string& capture, int64_t launches);
 
 // Everything but its invocations, which are an empty list.

@@ -23,7 +23,7 @@ namespace {
 
 std::string digest_of(const std::string& text) { return capture::digest(std::as_bytes(std::span(text))); }
 
-// What tells the inputs of a test's call from those of others. Those without digests, or with other data than their
+// Returns a text that is equal for calls with equal inputs. Inputs without digests, or with other data than their
 // digests say, are equal to none.
 std::string identity_of(const StressOptions& options, const Simulated& simulated) {
   const capture::Invocation& invocation = simulated.invocation;
@@ -36,20 +36,20 @@ std::string identity_of(const StressOptions& options, const Simulated& simulated
   return text;
 }
 
-// Of 48 bits, which every reader of JSON keeps.
+// Returns a seed of 48 bits, which every reader of JSON keeps.
 uint64_t seed_of(const StressOptions& options, const std::string& identity) {
   const std::string digest = digest_of(fmt::format("{}\n{}", options.seed, identity));
   return std::stoull(digest.substr(digest.size() - 12), nullptr, 16);
 }
 
-// What the call is and what is simulated, but not where it was recorded.
+// Returns what the call is and what is simulated, but not where it was recorded.
 std::string key_of(const std::string& identity, const capture::Invocation& invocation, const Json& described) {
   Json conventions;
   put_conventions(conventions, invocation);
   return digest_of(identity + line_of(conventions) + line_of(described));
 }
 
-// What is simulated, with the call's own seed; without where it was recorded.
+// Returns what is simulated, with the call's own seed; without where it was recorded.
 Json what_is_simulated(const StressOptions& options, const Simulated& simulated, const std::string& identity) {
   Json described = describe(simulated, options);
   described.erase("capture");

@@ -21,7 +21,7 @@ class SimulatedCalls {
   // Keeps references to the arguments.
   SimulatedCalls(const StressOptions& options, const Ranks& ranks) : options_(options), ranks_(ranks) {}
 
-  // The calls of the capture that `of_one` names, not simulated yet.
+  // Returns the calls of the capture that `of_one` names, not simulated yet.
   Outcome plan(const Options& of_one) const;
   // Simulates them, on all ranks: then the outcomes are what join_failures() takes.
   void simulate(std::vector<Outcome>& outcomes) const;

@@ -22,7 +22,7 @@ namespace {
 
 namespace stress = analysis::stress;
 
-// The first chosen call that can be replayed.
+// Returns the first chosen call that can be replayed.
 capture::Invocation choose(const SimulationOptions& options, const capture::IsolatedReader& reader, int64_t& others) {
   const Pairing pairing(options, reader);
   std::string why;
@@ -116,7 +116,7 @@ void choose_generators(const SimulationOptions& options, const analysis::Call& r
   }
 }
 
-// Kernels are taken to be contracted, as compilers for GPUs do it, unless the recorded gradients tell otherwise.
+// Takes kernels to be contracted, as compilers for GPUs do it, unless the recorded gradients show otherwise.
 void choose_evaluations(const SimulationOptions& options, Simulated& simulated) {
   stress::Plan& plan = simulated.plan;
   const analysis::Call& call = simulated.loaded->call();

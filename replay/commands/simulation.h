@@ -41,18 +41,18 @@ struct Simulated {
   bool evaluation_seen = false;     // in the recorded gradients
   int64_t others = 0;               // calls of the capture that were not chosen
 };
-// Of the first chosen call that can be replayed. Throws BadInput or Unavailable.
+// Plans for the first chosen call that can be replayed. Throws BadInput or Unavailable.
 Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader);
-// The test on the recorded inputs: what was recorded ("recorded"; not by an anchored criterion), and what the kernels
-// that are simulated give ("same_inputs").
+// Returns the test on the recorded inputs: what was recorded ("recorded"; not by an anchored criterion), and what the
+// kernels that are simulated give ("same_inputs").
 Json on_recorded_inputs(const Simulated& simulated, int threads);
-// A warning where only what was recorded fails.
+// Returns a warning where only what was recorded fails.
 Lines another_kernel_text(const Json& on_recorded_inputs);
-// Of this call, which can be replayed. Throws BadInput.
+// Plans for this call, which can be replayed. Throws BadInput.
 Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader,
                           capture::Invocation invocation);
 
-// What is simulated, for the result: operator, sizes, inputs, arithmetics, criterion, seed.
+// Returns what is simulated, for the result: operator, sizes, inputs, arithmetics, criterion, seed.
 Json describe(const Simulated& simulated, const SimulationOptions& options);
 // Identifies a recorded call by the digests of its tensors, wherever its file is; empty if the capture has none.
 std::string content_of(const capture::Invocation& invocation);

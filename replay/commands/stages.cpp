@@ -35,7 +35,7 @@ struct Tools {
   const Progress& progress;
 };
 
-// The elements of the first findings.
+// Returns the elements of the first findings.
 std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, const analysis::Call& call) {
   std::vector<analysis::ElementId> elements;
   const auto& [options, reader, pairing, original, devices, progress] = tools;

@@ -55,7 +55,8 @@ bool is_foreign(const record::ProgramFile& file) {
   return file.kind == Kind::kOtherElf || (file.kind == Kind::kElf && file.machine != kOurMachine);
 }
 
-// Why the dynamic loader does not preload the recorder into this file's program; false if nothing is known.
+// Reports why the dynamic loader does not preload the recorder into the program of this file. Returns false if no
+// reason is known.
 bool blame_file(Check& check, const ProgramRun& run) {
   using Kind = record::ProgramFile::Kind;
   const record::ProgramFile& file = run.file;
@@ -179,7 +180,7 @@ Check diagnose(const ProgramRun& run, const Observations& seen, const std::vecto
         fmt::format("calls of {} are recorded, and it discarded them (its exit status: {})", run.name, run.status);
     return check;
   }
-  // Of a foreign program the recorder may have met the shell, which tries to read it as a script.
+  // If the program is foreign, the recorder may have met the shell, which tries to read it as a script.
   if (seen.processes.empty() || is_foreign(run.file)) {
     blame_unreached(check, run);
   } else if (!captures.empty()) {

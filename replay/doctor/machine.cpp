@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// The major number at a library's end: 13 of libcupti.so.13.
+// Returns the major number at a library's end: 13 of libcupti.so.13.
 int major_of(const std::string& library) {
   const std::string number = library.substr(library.rfind('.') + 1);
   return static_cast<int>(text::parse_number<int64_t>(number).value_or(0));

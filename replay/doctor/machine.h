@@ -11,7 +11,7 @@ namespace msda::replay {
 Check check_cupti(int driver_version);
 Check check_disk();
 Check check_limits();
-// The files of MSDA_RECORD_ADAPTERS and of --adapter. Nothing if there are none.
+// Checks the files of MSDA_RECORD_ADAPTERS and of --adapter. Returns nothing if there are none.
 std::vector<Check> check_adapters(const std::vector<std::string>& asked);
 // Starts the CUDA driver in this process. Sets the driver's version, 13000 for CUDA 13.0; 0 if there is none.
 Check check_driver(int& version);

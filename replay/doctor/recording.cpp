@@ -52,7 +52,7 @@ std::string make_observations_file(const TemporaryFolder& folder) {
   return path;
 }
 
-// The program that the system starts for this one: of a script the interpreter.
+// Returns the program that the system starts for this one: of a script the interpreter.
 ProgramRun started_for(const std::string& name) {
   constexpr int kMostScripts = 4;  // an interpreter may be a script
   ProgramRun run{name, record::find_program(name).string(), {}, 0};
@@ -64,7 +64,7 @@ ProgramRun started_for(const std::string& name) {
   return run;
 }
 
-// The first line of what the recorder said that is not said in every run, or what stands for it.
+// Returns the first line of what the recorder said that is not said in every run, or what stands for it.
 std::string first_line(const std::string& path, const std::string& otherwise) {
   std::ifstream file(path);
   std::string line;
@@ -112,7 +112,7 @@ Json recording_json(const Observations& seen, const std::vector<CaptureRead>& ca
 std::vector<std::string> command_line(const std::vector<std::string>& command, const std::vector<std::string>& adapters,
                                       const TemporaryFolder& folder) {
   if (fs::path(command[0]).filename() == "msda-record") return command;
-  // The last call tells as much as all of them, and needs no room.
+  // The last call shows as much as all of them, and needs no room.
   std::vector<std::string> all{recorder_program(), "--output", folder.file("capture.%p.h5"), "--keep", "last:1"};
   for (const std::string& path : adapters) all.insert(all.end(), {"--adapter", path});
   all.emplace_back("--");
@@ -152,7 +152,7 @@ void make_test_call() {
   if (msda_backward(&call, &output, nullptr, &gradient, nullptr, nullptr) != MSDA_OK) throw BadInput(msda_last_error());
 }
 
-// Whether a small capture fits into the folder's disk.
+// Returns whether a small capture fits into the folder's disk.
 bool has_room(const TemporaryFolder& folder) {
   constexpr uint64_t kEnough = uint64_t{1} << 20;
   std::error_code unknown;

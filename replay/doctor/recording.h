@@ -10,7 +10,7 @@
 
 namespace msda::replay {
 
-// Whether the parts of the installation are where they look for each other.
+// Returns whether the parts of the installation are where they look for each other.
 Check check_installation();
 
 // Records one call of the operator, made by this program in another process, and reads it back: recorder, shared

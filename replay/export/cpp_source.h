@@ -10,7 +10,7 @@ namespace msda::replay {
 // `file`: the name of the binary file that has the tensors; empty: they stand in the source.
 std::string cpp_source(const ExportedCall& call, const std::string& file);
 
-// What that file holds: the tensors of the finding in the order of their names, as stored.
+// Returns what that file holds: the tensors of the finding in the order of their names, as stored.
 std::string tensor_bytes(const ExportedCall& call);
 
 }  // namespace msda::replay

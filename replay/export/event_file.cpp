@@ -59,7 +59,7 @@ std::string png_chunk(const char* type, const std::string& data) {
   return big_endian(static_cast<uint32_t>(data.size())) + checked + big_endian(static_cast<uint32_t>(crc.checksum()));
 }
 
-// A zlib stream of stored blocks.
+// Returns a zlib stream of stored blocks.
 std::string stored(const std::string& data) {
   constexpr size_t kMost = 65535;
   std::string stream("\x78\x01", 2);

@@ -38,25 +38,25 @@ struct ExportedCall {
   const analysis::Finding& finding() const { return result().report.findings[shown->finding]; }
   const capture::Invocation& invocation() const { return result().invocation; }
   const analysis::Call& call() const { return loaded->call(); }
-  // The tolerance of the finding: the recorded one or that of the flags, else the customary one.
+  // Returns the tolerance of the finding: the recorded one or that of the flags, else the customary one.
   analysis::Tolerance tolerance() const;
-  // The recorded element, the one that it is compared with, and the type of each.
+  // Returns the recorded element, the one that it is compared with, and the type of each.
   const analysis::Tensor& recorded() const { return loaded->recorded().of(finding().gradient); }
   msda_dtype type_of_expected() const;
 
-  // All of them; with `of_finding` the inputs that the gradient hangs on, and what the finding compares.
+  // Returns all tensors; with `of_finding` the inputs that the gradient depends on, and what the finding compares.
   std::vector<KeyedTensor> tensors(bool of_finding) const;
   // Beside the recorded dialect: those whose arithmetic explains the finding.
   std::vector<std::string> other_dialects() const;
 };
 
-// The finding of an element, "grad_value[0,3,1,2]"; without a name the one that `run` tells first, advice only where
-// there is nothing else. Nothing where there is none.
+// Returns the finding of an element, "grad_value[0,3,1,2]". Without a name it is the one that `run` reports first,
+// which is advice only if there is nothing else. Returns nothing if there is none.
 std::optional<Shown> shown_of(const analysis::Report& report, const std::string& element);
 
 // "0x3f800000": the element's bits as stored.
 std::string bits_text(const analysis::Tensor& tensor, int64_t flat);
-// The bits of a value that the type has.
+// Returns the bits of a value that the type has.
 std::string bits_text(double value, msda_dtype dtype);
 
 }  // namespace msda::replay

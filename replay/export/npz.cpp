@@ -20,7 +20,7 @@ const char* descriptor_of(msda_dtype dtype) {
   return kernels::look_up(kDescriptors, dtype, "<f4");
 }
 
-// The head of an .npy file, format 1.0.
+// Returns the head of an .npy file, format 1.0.
 std::string head_of(const std::string& descriptor, const analysis::Index& shape) {
   std::string sides;
   for (const int64_t side : shape) sides += fmt::format("{}, ", side);
@@ -41,7 +41,7 @@ std::string scalar(const char* descriptor, T value) {
   return head_of(descriptor, {}) + bytes;
 }
 
-// Of valid UTF-8: code points of 32 bits; what is not valid becomes U+FFFD.
+// Returns valid UTF-8 as code points of 32 bits; what is not valid becomes U+FFFD.
 std::string text_scalar(std::string_view utf8) {
   std::string points;
   const auto put = [&](uint32_t point) {
@@ -69,7 +69,7 @@ std::string text_scalar(std::string_view utf8) {
   return head_of(fmt::format("<U{}", points.size() / 4), {}) + points;
 }
 
-// A convention as the importer takes it: captures hold scale factors as texts, archives as numbers.
+// Returns a convention as the importer takes it: captures hold scale factors as texts, archives as numbers.
 std::string scalar_of(std::string_view name, const nlohmann::ordered_json& value) {
   if (value.is_boolean()) return scalar("|b1", value.get<bool>());
   if (value.is_number_integer()) return scalar("<i8", value.get<int64_t>());

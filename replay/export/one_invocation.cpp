@@ -24,7 +24,7 @@ capture::TensorView view_of(const Tensor& tensor) {
   return {tensor.info.name, tensor.info.type, tensor.info.shape, tensor.bytes(), tensor.info.strides};
 }
 
-// Those given before the invocation; it is number 0 of its new capture.
+// Returns the seeds given before the invocation; it is number 0 of its new capture.
 std::vector<capture::Seed> seeds_before(const IsolatedReader& reader, int64_t id) {
   std::vector<capture::Seed> seeds = reader.seeds();
   std::erase_if(seeds, [&](const capture::Seed& seed) { return seed.invocation.value_or(0) > id; });
@@ -65,7 +65,7 @@ constexpr std::string_view kOfLaunch[] = {"pointers",           "unknown_extents
                                           "unwritten_left_out", "cooperative",     "cluster_x",
                                           "cluster_y",          "cluster_z",       "programmatic_serialization"};
 
-// A path's last part.
+// Returns a path's last part.
 std::string without_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace msda::replay {
 // What of the recorded program's surroundings goes along.
 enum class Surroundings { kAll, kAnonymous };
 
-// What a capture tells of the program and the machine: all of it; or without what may name a person or a project:
-// arguments, environment, host, process, the folders of libraries.
+// Returns what a capture records of the program and the machine: all of it; or without what may name a person or a
+// project: arguments, environment, host, process, the folders of libraries.
 capture::Run run_of(const capture::IsolatedReader& reader, Surroundings surroundings);
 
 // Takes out of it what a person or another tool may have written: label, process, all attributes but conventions and

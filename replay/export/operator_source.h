@@ -27,7 +27,7 @@ struct OperatorSource {
 // Nothing for an operator of the user's own: no program that stands alone computes it.
 std::optional<OperatorSource> operator_source(const ExportedCall& call);
 
-// A line for each convention.
+// Returns a line for each convention.
 std::string definitions(const std::vector<Convention>& conventions, Language language);
 
 }  // namespace msda::replay

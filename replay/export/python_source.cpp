@@ -15,7 +15,7 @@
 namespace msda::replay {
 namespace {
 
-// A tuple, also of one number.
+// Returns a tuple, also of one number.
 std::string tuple(const analysis::Index& numbers) {
   return fmt::format("({}{})", fmt::join(numbers, ", "), numbers.size() == 1 ? "," : "");
 }

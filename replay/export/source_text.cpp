@@ -14,7 +14,7 @@
 namespace msda::replay {
 namespace {
 
-// The shortest decimal that a reader of float64, who rounds to the type once more, takes for this very value.
+// Returns the shortest decimal that a reader of float64, who rounds to the type once more, takes for this very value.
 std::string decimal(double value, msda_dtype dtype) {
   std::string text = fmt::format("{}", value);
   if (dtype != MSDA_FLOAT64) {

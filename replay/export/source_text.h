@@ -8,18 +8,19 @@
 
 namespace msda::replay {
 
-// What `run` says of the finding, each line behind `prefix` ("# ", "// ").
+// Returns what `run` says of the finding, each line behind `prefix` ("# ", "// ").
 std::string diagnosis_comment(const ExportedCall& call, std::string_view prefix);
 
-// Whether the tensors of the finding stand in the source: not many numbers, and no NaN, which literals have only one
-// of.
+// Returns whether the tensors of the finding stand in the source: not many numbers, and no NaN, which literals have
+// only one of.
 bool fits_inline(const ExportedCall& call);
 
 enum class Language { kPython, kCpp };
-// The numbers of a tensor, separated by commas, in lines behind `indent` columns. Each gives the stored value exactly.
+// Returns the numbers of a tensor, separated by commas, in lines behind `indent` columns. Each gives the stored value
+// exactly.
 std::string literals(const analysis::Tensor& tensor, Language language, size_t indent);
 
-// A text in double quotes, as both languages read it.
+// Returns a text in double quotes, as both languages read it.
 std::string string_literal(std::string_view text);
 
 }  // namespace msda::replay

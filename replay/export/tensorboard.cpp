@@ -14,7 +14,7 @@ namespace {
 using analysis::Gradient;
 using analysis::Side;
 
-// Of the numbers that are finite, with buckets of equal width, as TensorBoard draws them.
+// Returns the histogram of the numbers that are finite, with buckets of equal width, as TensorBoard draws them.
 Histogram histogram_of(const std::vector<double>& numbers) {
   constexpr int kBuckets = 30;
   Histogram found;
@@ -40,7 +40,7 @@ Histogram histogram_of(const std::vector<double>& numbers) {
   return found;
 }
 
-// How many of the tolerance an element is off; infinite where a side is not finite and they differ.
+// Returns how many of the tolerance an element is off; infinite where a side is not finite and they differ.
 double off_in_tolerances(double observed, double expected, const analysis::Tolerance& tolerance) {
   if (observed == expected) return 0;
   const double off = std::abs(observed - expected), allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
@@ -48,8 +48,8 @@ double off_in_tolerances(double observed, double expected, const analysis::Toler
   return allowed > 0 ? off / allowed : off > 0 ? std::numeric_limits<double>::infinity() : 0;
 }
 
-// Of a gradient of an image's pixels: white where an element of the pixel is at its tolerance or beyond it, and as much
-// darker as all of them are nearer.
+// Adds maps of the errors in a gradient of an image's pixels: a pixel is white if one of its elements is at its
+// tolerance or beyond it, and darker the nearer all of them are.
 void add_error_maps(EventFile& events, const analysis::Call& call, Gradient gradient, const analysis::Tensor& observed,
                     const analysis::Tensor& expected, const analysis::Tolerance& tolerance, int64_t step,
                     const std::string& tag) {

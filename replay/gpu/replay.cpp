@@ -26,7 +26,7 @@ msda_tensor contiguous(const msda_tensor& tensor, gpu::DevicePointer address) {
                          tensor.shape);
 }
 
-// The memory layout of a tensor of a part.
+// Returns the memory layout of a tensor of a part.
 gpu::Rows rows_of(const msda_tensor& part) {
   const auto size = static_cast<uint64_t>(kernels::bytes_of(part.dtype)), bytes = analysis::bytes_of(part);
   if (bytes == 0) return {0, 0, 0};

@@ -47,7 +47,7 @@ std::vector<std::string> captures_of(const Options& options) {
   return captures;
 }
 
-// The rank of each piece: the dearest first, each to the rank that has least to do so far.
+// Returns the rank of each piece: the dearest first, each to the rank that has least to do so far.
 std::vector<int> divide(const std::vector<Work>& work, int ranks) {
   std::vector<size_t> order(work.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -88,8 +88,8 @@ int status_of(const std::vector<Outcome>& outcomes) {
   return kWithinTolerance;
 }
 
-// The captures as the first rank sees them, in case the others see another folder. Empty on the others, and if there
-// are none: then all get "error".
+// Returns the captures as the first rank sees them, in case the others see another folder. Empty on the others, and if
+// there are none: then all get "error".
 std::vector<Work> work_of(const Options& options, const Ranks& ranks, std::string& error) {
   std::vector<Work> work;
   try {

@@ -15,7 +15,8 @@
 
 namespace msda::replay {
 
-// Whether the command is to report on several captures: several are named, or a folder, or there are several ranks.
+// Returns whether the command is to report on several captures: several are named, or a folder, or there are several
+// ranks.
 bool takes_many(const Options& options, const Ranks& ranks);
 
 // What a command found in one capture: an object that begins with "capture" and "status" (errors.h), and has "error",

@@ -23,7 +23,7 @@ struct Ranks::Library {
 
 namespace {
 
-// How many processes were started together, as Open MPI, MPICH and its kin, or srun say in the environment.
+// Returns how many processes were started together, as Open MPI, MPICH and its kin, or srun say in the environment.
 int64_t started_together() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* const value = std::getenv(name);

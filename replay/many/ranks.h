@@ -24,7 +24,7 @@ class Ranks {
 
   // All ranks must call these. What each gives, by rank: on the first rank; nothing on the others.
   std::vector<std::string> gather(const std::string& mine) const;
-  // What the first rank gives.
+  // Returns what the first rank gives.
   std::string share(const std::string& of_first) const;
 
  private:

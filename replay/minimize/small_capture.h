@@ -16,7 +16,7 @@ void write_small_capture(const std::string& path, bool replace, const std::strin
                          const capture::Invocation& invocation, const std::optional<analysis::Tolerance>& tolerance,
                          const std::string& element, const analysis::Minimized& minimized);
 
-// How these elements were computed again: "mode mixed, pixel_coordinates in float64".
+// Returns how these elements were computed again: "mode mixed, pixel_coordinates in float64".
 std::string arithmetic_of(const analysis::Minimized& minimized, const analysis::ReplayedElements& replayed);
 
 // "outputs/grad_value" or "results/NAME/grad_value".

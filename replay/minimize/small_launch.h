@@ -40,7 +40,8 @@ struct RecordedLaunch {
 };
 
 struct LaunchSearch {
-  // Whether launches of it give different results; `step` says what is being tried. Called at most `most_trials` times.
+  // Returns whether launches of it give different results; `step` says what is being tried. Called at most
+  // `most_trials` times.
   std::function<bool(const SmallLaunch&, const std::string& step)> varies;
   std::function<bool()> is_stopped;
   int64_t most_trials = 0;

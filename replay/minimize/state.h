@@ -16,11 +16,11 @@ class StateFile {
   StateFile(const std::string& output, nlohmann::ordered_json subject);
 
   const std::string& path() const { return path_; }
-  // What an earlier run left; nothing if there is no file, or a state of anything is to be replaced (`from_scratch`).
-  // Throws BadInput, naming the remedy, for a file that is damaged, of another subject, or no state. The inputs that a
-  // search made of the recorded ones are not kept: nothing could tell whether they make a call.
+  // Returns what an earlier run left; nothing if there is no file, or a state of anything is to be replaced
+  // (`from_scratch`). Throws BadInput, naming the remedy, for a file that is damaged, of another subject, or no state.
+  // The inputs that a search made of the recorded ones are not kept: nothing could show whether they make a call.
   std::optional<analysis::Reached> read(const analysis::Call& whole, bool from_scratch);
-  // Whether the file is what the run that wrote the state left of its output.
+  // Returns whether the file is what the run that wrote the state left of its output.
   bool left(const std::string& output) const;
   // Before write(): what is left of the output.
   void note_output(const std::string& output);

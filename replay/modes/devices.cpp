@@ -15,7 +15,7 @@ namespace {
 // Threads for each GPU: one copies and digests while the other computes.
 constexpr uint64_t kShares = 2;
 
-// Why the operator cannot run on any GPU, as libmsda says it; empty if it can.
+// Returns why the operator cannot run on any GPU, as libmsda says it; empty if it can.
 std::string why_no_operator() {
   const int64_t none[MSDA_MAX_RANK] = {0, 0, 0, 0, 0, 2}, no_levels[] = {0, 2};
   msda_call call{};

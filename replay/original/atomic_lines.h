@@ -25,7 +25,7 @@ struct AtomicPlace {
 std::vector<AtomicPlace> atomic_places(const capture::KernelImage& code);
 
 nlohmann::ordered_json to_json(const std::vector<AtomicPlace>& places);
-// A line each, of the first ones, indented by so many spaces.
+// Returns a line each, of the first ones, indented by so many spaces.
 Lines to_text(const std::vector<AtomicPlace>& places, size_t indent);
 
 }  // namespace msda::replay

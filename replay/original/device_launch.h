@@ -31,14 +31,14 @@ class DeviceLaunch {
   void build();
   const std::vector<Output>& outputs() const { return outputs_; }
   gpu::DevicePointer place_of(uint64_t recorded_address) const;
-  // The memory of the regions beside tensors and scratch, and 512 bytes behind each region.
+  // Returns the memory of the regions beside tensors and scratch, and 512 bytes behind each region.
   std::vector<std::pair<gpu::DevicePointer, uint64_t>> gaps() const;
 
   // Copies row-major bytes to the memory of a tensor, at its place or elsewhere; bytes between its elements are not
   // changed.
   void put(const Buffer& buffer, std::span<const std::byte> row_major, gpu::DevicePointer to) const;
   void put(const Buffer& buffer, const capture::TensorInfo& info) const;
-  // The row-major bytes of memory that is laid out as the tensor's.
+  // Returns the row-major bytes of memory that is laid out as the tensor's.
   std::vector<std::byte> row_major(const Buffer& buffer, gpu::DevicePointer from) const;
 
   // Lets an output's `before` hold what was recorded again.
@@ -52,7 +52,7 @@ class DeviceLaunch {
   void launch() const;
 
  private:
-  // What a launch finds there: an output's `before`, which is copied to its place.
+  // Returns what a launch finds there: an output's `before`, which is copied to its place.
   gpu::DevicePointer before_of(const Buffer& buffer) const;
   void check_code() const;
   void allow_launch() const;

@@ -30,8 +30,8 @@ class Original {
     std::string
         left_out;  // why there is no result, if the mode was not requested; also empty for a call that is no launch
   };
-  // The result of one invocation, whose reading began at `begun`. Throws Unavailable if the mode was requested and is
-  // unavailable. Calls `report` with the progress.
+  // Returns the result of one invocation, whose reading began at `begun`. Throws Unavailable if the mode was requested
+  // and is unavailable. Calls `report` with the progress.
   Outcome run(const capture::Invocation& invocation, std::chrono::steady_clock::time_point begun,
               const std::function<void(const std::string&)>& report);
 

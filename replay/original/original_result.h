@@ -17,7 +17,7 @@
 
 namespace msda::replay {
 
-// The element of a tensor at a row-major index, as float64.
+// Returns the element of a tensor at a row-major index, as float64.
 double element_of(capture::ElementType type, const std::byte* data, int64_t flat);
 
 // An output, and how it varied over repeated launches.
@@ -68,7 +68,7 @@ struct Relaunched {
 };
 
 nlohmann::ordered_json to_json(const OriginalResult& result);
-// Some indented lines.
+// Returns some indented lines.
 Lines to_text(const OriginalResult& result);
 Lines to_text(const std::vector<Relaunched>& relaunched);
 

@@ -132,7 +132,7 @@ class PoisonJudge::OfTensor {
   double at(std::span<const std::byte> bytes, int64_t flat) const {
     return element_of(output_.type, bytes.data(), flat);
   }
-  // The setting that changes what this output held; nothing if it did not run.
+  // Returns the setting that changes what this output held; nothing if it did not run.
   std::optional<size_t> own(Contents contents) const {
     for (size_t i = 0; i < all_.settings_.size(); ++i) {
       const PoisonSetting& setting = all_.settings_[i];
@@ -163,7 +163,7 @@ class PoisonJudge::OfTensor {
     }
   }
 
-  // Whether an element differs between two settings, by more than it differs within one.
+  // Returns whether an element differs between two settings, by more than it differs within one.
   bool differs(size_t a, size_t b, int64_t flat) const {
     const Range &first = range(a), &second = range(b);
     if (is_fixed(a) && is_fixed(b)) return !same_bits(first.lowest, second.lowest, flat);
@@ -210,7 +210,7 @@ class PoisonJudge::OfTensor {
     }
   }
 
-  // Whether the element keeps the bits that it held, whatever these are.
+  // Returns whether the element keeps the bits that it held, whatever these are.
   bool is_never_written(int64_t flat) const {
     int changed = 0;
     for (const Contents contents : {Contents::kZero, Contents::kNan, Contents::kPattern}) {
@@ -226,7 +226,8 @@ class PoisonJudge::OfTensor {
     return changed > 1;
   }
 
-  // Whether the kernel adds to what the element held: the pattern comes on top of what zero gives, and NaN gives NaN.
+  // Returns whether the kernel adds to what the element held: the pattern comes on top of what zero gives, and NaN
+  // gives NaN.
   bool is_added_to(std::optional<size_t> zero, std::optional<size_t> nan, std::optional<size_t> pattern,
                    std::span<const std::byte> fill, int64_t flat) const {
     if (!zero || !pattern) return false;
@@ -241,7 +242,7 @@ class PoisonJudge::OfTensor {
     return near(range(*pattern).lowest, range(*zero).lowest) && near(range(*pattern).highest, range(*zero).highest);
   }
 
-  // Whether launches differ by no more than rounding, in every setting.
+  // Returns whether launches differ by no more than rounding, in every setting.
   bool is_rounding() const {
     const double roundings = is_half(output_.type) ? 32 : 1024;
     return std::ranges::all_of(spreads_, [&](const Spread& spread) {

@@ -18,7 +18,7 @@
 namespace msda::replay {
 
 // Whether the kernel's code has atomics, as far as the recorder counted them. Atomics of integers, too, may decide in
-// which order sums are made: they hand out work, or tell a block that it is the last.
+// which order sums are made: they hand out work, or show a block that it is the last.
 struct AtomicsOfCode {
   enum { kUnknown, kNone, kSome } any = kUnknown;
   bool shared = false;  // atomics in shared memory, whose sums may be written by ordinary stores

@@ -61,13 +61,14 @@ struct PoisonResult {
   std::vector<PoisonTensor> tensors;
   std::vector<AtomicPlace> atomics;  // of the kernel's code
 
-  // The worst of all tensors; a kernel that faults or hangs only where a memory holds something else reads that memory.
+  // Returns the worst of all tensors; a kernel that faults or hangs only where a memory holds something else reads that
+  // memory.
   PoisonVerdict verdict() const;
   bool is_faulty() const { return verdict() >= PoisonVerdict::kReadsUnwritten; }
 };
 
 nlohmann::ordered_json to_json(const PoisonResult& result);
-// Some indented lines.
+// Returns some indented lines.
 Lines to_text(const PoisonResult& result);
 
 }  // namespace msda::replay

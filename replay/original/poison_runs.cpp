@@ -63,7 +63,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Whether it says something, or ends, within so many seconds.
+  // Returns whether it says something, or ends, within so many seconds.
   bool wait_for(double seconds) const {
     const auto until = Clock::now() + std::chrono::duration<double>(seconds);
     for (;;) {

@@ -11,7 +11,7 @@
 
 namespace msda::replay {
 
-// One memory at a time, so that a result which changes tells what the kernel read.
+// Changes one memory at a time, so that a result which changes shows what the kernel read.
 struct PoisonSetting {
   enum class Memory { kNone, kOutput, kUnwritten, kScratch, kBeside, kShared };
   enum class Contents { kRecorded, kZero, kNan, kPattern };
@@ -29,11 +29,11 @@ const char* name_of(PoisonSetting::Contents contents);
 // written: a kernel may take addresses from them.
 std::vector<PoisonSetting> poison_settings(const Relaunch& plan);
 
-// The byte with which memory of no known type is filled.
+// Returns the byte with which memory of no known type is filled.
 unsigned char fill_byte(PoisonSetting::Contents contents);
 
-// The row-major contents of a floating-point output. Of the pattern each element is a number between 1 and 2 that every
-// type has, different from those of its neighbours.
+// Returns the row-major contents of a floating-point output. Of the pattern each element is a number between 1 and 2
+// that every type has, different from those of its neighbours.
 std::vector<std::byte> fill_of(capture::ElementType type, int64_t elements, PoisonSetting::Contents contents);
 
 }  // namespace msda::replay

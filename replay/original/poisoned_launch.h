@@ -16,7 +16,7 @@ class PoisonedLaunch {
   // Keeps references; `repeated` is of `plan`, and its buffers are not built yet. `fill_shared`: fill_shared.ptx.
   PoisonedLaunch(const gpu::Device& device, gpu::Function fill_shared, const Relaunch& plan, RepeatedLaunch& repeated);
 
-  // The outputs' ranges over `runs` launches in this setting. Throws gpu::Failure.
+  // Returns the outputs' ranges over `runs` launches in this setting. Throws gpu::Failure.
   std::vector<RepeatedLaunch::Range> run(const PoisonSetting& setting, int64_t runs);
 
  private:

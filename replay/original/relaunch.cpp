@@ -165,8 +165,8 @@ bool lies_in(const std::vector<Buffer>& buffers, uint64_t address) {
   return std::ranges::any_of(buffers, [&](const Buffer& buffer) { return address - buffer.address < buffer.bytes; });
 }
 
-// The memory behind the pointer of a parameter that no adapter describes, and that lies in no tensor, up to the next
-// tensor.
+// Returns the memory behind the pointer of a parameter that no adapter describes, and that lies in no tensor, up to the
+// next tensor.
 Scratch scratch_at(const std::vector<Buffer>& buffers, const std::map<uint64_t, uint64_t>& extents,
                    const NamedPointer& pointer, uint64_t address, size_t parameter) {
   // A pool of a framework is one allocation of many GB, of which the kernel was given a part.
@@ -297,7 +297,7 @@ bool same_problem(const Invocation& a, const Invocation& b) {
   });
 }
 
-// The built-in adapter for the kernel; null if a user's adapter decoded the launch.
+// Returns the built-in adapter for the kernel; null if a user's adapter decoded the launch.
 const adapters::Adapter* adapter_of(const Invocation& invocation) {
   if (invocation.facts.texts.contains("adapter")) return nullptr;
   for (const adapters::Adapter* adapter : adapters::built_in()) {

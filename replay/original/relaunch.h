@@ -67,10 +67,10 @@ struct Relaunch {
   std::string changed;             // how it differs from the recorded launch, as text
 };
 
-// Whether the invocation is a launch, not a call on the CPU.
+// Returns whether the invocation is a launch, not a call on the CPU.
 bool is_launch(const capture::Invocation& invocation);
 
-// The recorded launch. Keeps references to both arguments. Throws CannotRelaunch.
+// Returns the recorded launch. Keeps references to both arguments. Throws CannotRelaunch.
 Relaunch plan_relaunch(const capture::Invocation& invocation, const std::vector<capture::KernelImage>& kernels,
                        UnknownMemory unknown);
 

@@ -34,7 +34,7 @@ class RepeatedLaunch {
   // Throws gpu::Failure or CannotRelaunch. The time to the first result counts from `begun`.
   OriginalResult run(int64_t runs, Clock::time_point begun, const std::function<void(const std::string&)>& report);
 
-  // The launch on the device, between calls of repeat().
+  // Returns the launch on the device, between calls of repeat().
   DeviceLaunch& on_device() { return on_device_; }
   // Allocates the buffers for repeat(); run() does so itself. Throws gpu::Failure or CannotRelaunch.
   void build(bool repeats);

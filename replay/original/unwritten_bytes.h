@@ -19,7 +19,7 @@ struct UnwrittenBytes {
 // By the tensor: "inputs/memory_0". Throws CannotRelaunch if the text cannot be read.
 std::map<std::string, std::vector<UnwrittenBytes>> parse_unwritten(const std::string& text);
 
-// Whether all runs lie within so many bytes.
+// Returns whether all runs lie within so many bytes.
 bool lie_within(std::span<const UnwrittenBytes> all, uint64_t bytes);
 
 // Calls visit(begin, end) for each run.

@@ -23,7 +23,7 @@ namespace {
 // About a minute and a half of one core.
 constexpr int64_t kMostPoints = int64_t{1} << 28, kLargestDomain = int64_t{1} << 26;
 
-// The value of a coordinate's expression.
+// Returns the value of a coordinate's expression.
 template <class Real, class Make>
 Real coordinate_in(const ExpressionOperator& op, const NamedValues& scalars, const analysis::Axis& axis,
                    const Make& make) {

@@ -42,7 +42,8 @@ class BoundExpressions final : public analysis::OwnDefinition {
   std::string name_of_term(size_t output, int64_t number) const override;
   std::shared_ptr<const OwnDefinition> with_inputs(std::vector<analysis::Tensor> tensors) const override;
 
-  // What is wrong with a term of any element, wherever rounding may bring its coordinates; nothing if all is well.
+  // Returns what is wrong with a term of any element, wherever rounding may bring its coordinates; nothing if all is
+  // well.
   std::optional<std::string> fault(int threads) const;
 
  private:

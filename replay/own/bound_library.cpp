@@ -21,7 +21,7 @@ using analysis::Tensor;
 
 namespace {
 
-// A coordinate, step by step, in numbers that make() makes.
+// Returns a coordinate, step by step, in numbers that make() makes.
 template <class Make>
 auto coordinate_in(const std::vector<msda_own_step>& steps, double location, const Make& make) {
   auto value = make(location);

@@ -52,7 +52,7 @@ class BoundLibrary final : public analysis::OwnDefinition {
   const LibraryCall& call() const;
   const TermTable& table(size_t output) const;
 
-  // Open at the first question; the same for all calls that differ in nothing that the library is told.
+  // Opened at the first question; shared by all calls whose requests to the library are equal.
   struct Opened {
     std::mutex mutex;
     std::shared_ptr<const LibraryCall> call;

@@ -96,7 +96,7 @@ class TermLooker {
     return std::nullopt;
   }
 
-  // The element of a coordinate's location.
+  // Finds the element of a coordinate's location. Returns what is wrong with it, or nothing.
   std::optional<std::string> location(size_t coordinate, analysis::Axis& axis) {
     const auto& of = of_.coordinates[coordinate];
     if (const auto refusal = of.location.place(named_, elements_, at_)) return refusal->reason;

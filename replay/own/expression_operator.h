@@ -31,9 +31,9 @@ class ExpressionOperator final : public OwnOperator {
 
   // Tensors that expressions read, among those of the adapter, ascending.
   const std::vector<size_t>& inputs() const { return inputs_; }
-  // The index that a tensor's dimension has wherever it is read, if it is one name.
+  // Returns the index that a tensor's dimension has wherever it is read, if it is one name.
   const std::vector<std::optional<size_t>>& axes_of(size_t tensor) const { return axes_.at(tensor); }
-  // The tensors and dimensions that tell an index's size.
+  // The tensors and dimensions from which an index's size follows.
   struct Extent {
     size_t tensor, dimension;
   };

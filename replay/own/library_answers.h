@@ -12,7 +12,7 @@
 
 namespace msda::replay {
 
-// A text of somebody else's, cut, with ? for what is not printable.
+// Returns a text of somebody else's, cut, with ? for what is not printable.
 std::string shown(const char* text, size_t most);
 
 class OpenedCall {
@@ -34,7 +34,7 @@ class OpenedCall {
   void* state() const { return state_; }
   const std::vector<int64_t>& sizes() const { return sizes_; }
   const std::vector<int64_t>& shape(size_t tensor) const { return shapes_[tensor]; }
-  // The place of an element of a floating-point input; or what is wrong with it.
+  // Finds the place of an element of a floating-point input. Returns what is wrong with the element, or an empty text.
   std::string find(const msda_own_element& element, uint64_t& place) const;
 
  private:

@@ -82,7 +82,8 @@ int LibraryCall::number_of(std::vector<msda_own_step> steps) {
   return known->second;
 }
 
-// Reads them for all elements. The library has checked nothing that memory hangs on: here it is checked again.
+// Reads the coordinates of all elements. The library has checked nothing that memory safety depends on, so it is
+// checked here.
 void LibraryCall::read_coordinates(size_t output) {
   LibraryProcess& process = op_.process();
   const analysis::Tensor shape{nullptr, MSDA_FLOAT32, outputs_[output]};

@@ -45,15 +45,15 @@ class LibraryCall {
   LibraryCall& operator=(const LibraryCall&) = delete;
   ~LibraryCall();
 
-  // Of the element, among its coordinates; and a list of steps. Thread-safe, as all are. They throw BadInput.
+  // Returns the element's coordinates; and a list of steps. Thread-safe, as all are. They throw BadInput.
   std::span<const LibraryCoordinate> coordinates(size_t output, int64_t flat) const;
   const std::vector<msda_own_step>& steps(int number) const { return steps_[static_cast<size_t>(number)]; }
 
   using CellsOf = std::function<void(int64_t flat, std::vector<int32_t>& cells)>;  // appends them
   std::shared_ptr<const TermTable> new_table(size_t output, const CellsOf& cells_of) const;
-  // The table of an output without coordinates, made once.
+  // Returns the table of an output without coordinates, made once.
   std::shared_ptr<const TermTable> table(size_t output) const;
-  // The terms of one element in other cells. `fault`, if not null, receives what is wrong with one.
+  // Returns the terms of one element in other cells. `fault`, if not null, receives what is wrong with one.
   std::shared_ptr<const std::vector<uint64_t>> terms_in(size_t output, int64_t flat, std::span<const int32_t> cells,
                                                         std::string* fault) const;
 

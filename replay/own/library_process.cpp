@@ -122,7 +122,7 @@ void LibraryProcess::close(int64_t call) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     if (failed_.empty()) ask({"in close()", {{"close", call}}});
-  } catch (const std::exception&) {  // whoever asks next is told
+  } catch (const std::exception&) {  // the next request reports it
   }
 }
 
@@ -196,7 +196,7 @@ void LibraryProcess::fail(const std::string& what) {
 void LibraryProcess::allow_time(int64_t more) {
   patience_ = limits_.wall_seconds + 2 * more;  // of which a loaded machine may give the library half
   channel_->allow(std::chrono::seconds(patience_));
-  errno = 0;  // which tells whether the time is over
+  errno = 0;  // which shows whether the time is over
 }
 
 // Ends the processes that the library has started, too, and returns the status of its own.

@@ -20,7 +20,7 @@ namespace msda::replay {
 class LibraryProcess {
  public:
   struct Limits {
-    // Of a request; open() has more for its integers.
+    // Limits of one request; open() has more for its integers.
     int cpu_seconds = 10, wall_seconds = 20;
   };
   // Throws BadInput, as all of them do, if the library cannot be used: the message names it.
@@ -45,7 +45,7 @@ class LibraryProcess {
     std::vector<std::vector<int64_t>> numbers;
     std::vector<Value> values;
   };
-  // Its number for the questions below; or why the library refuses the call. Thread-safe, as all of them are.
+  // Returns its number for the questions below; or why the library refuses the call. Thread-safe, as all of them are.
   std::variant<int64_t, std::string> open(const NewCall& call);
   void close(int64_t call) noexcept;
 

@@ -38,7 +38,7 @@ constexpr bool kSanitized = false;
 
 constexpr int kSocket = STDERR_FILENO + 1;
 
-// A fault of the library, told to the parent.
+// A fault of the library, reported to the parent.
 struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -101,7 +101,7 @@ void limit_processes() {
   });
 }
 
-// A name that the library points to.
+// Returns a name that the library points to.
 std::string text_at(const char* text, const char* what) {
   if (text == nullptr) throw Fault(fmt::format("{} is null", what));
   return shown(text, 65);  // one more than a name has: the parent then refuses it

@@ -11,8 +11,8 @@
 
 namespace msda::replay {
 
-// The cells that the coordinates of an element may lie in, in the arithmetic of its call; the exact ones first. One
-// empty entry for elements without coordinates.
+// Returns the cells that the coordinates of an element may lie in, in the arithmetic of its call; the exact ones first.
+// One empty entry for elements without coordinates.
 std::vector<analysis::OwnCells> reachable_cells(const analysis::OwnDefinition& definition, size_t output, int64_t flat);
 
 // What is wrong with the first element that fault_of finds fault with, "sum[3,1]: reads ...", whatever the number of

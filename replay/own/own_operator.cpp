@@ -14,7 +14,8 @@
 namespace msda::replay {
 namespace {
 
-// Of the files that the command line names; their names and descriptions are never destroyed, as gradients want it.
+// Returns the operators of the files that the command line names. They are never destroyed, because gradients keep
+// references to their names and descriptions.
 std::vector<std::unique_ptr<const OwnOperator>>& operators() {
   static auto* const all = new std::vector<std::unique_ptr<const OwnOperator>>;
   return *all;

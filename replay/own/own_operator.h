@@ -29,10 +29,10 @@ class OwnOperator {
 // Reads the operators of an adapter file, which stay for the process. Throws BadInput, which names --operator.
 void read_operators(const std::string& file);
 
-// The operator of the invocation's adapter; null if no file that was named has it.
+// Returns the operator of the invocation's adapter; null if no file that was named has it.
 const OwnOperator* own_operator_of(const capture::Invocation& invocation);
 
-// Those of the files that were named: "segment_sum, slope".
+// Returns the names of the adapters in the files that were named: "segment_sum, slope".
 std::string read_adapters();
 
 }  // namespace msda::replay

@@ -24,12 +24,12 @@ struct NamedValues {
   }
 };
 
-// The numbers that the launch had, as its adapter recorded them: "rows=6 scale.alpha=0.5". In the order of the
+// Returns the numbers that the launch had, as its adapter recorded them: "rows=6 scale.alpha=0.5". In the order of the
 // adapter's scalars and then kExtents, with room for `names` in all.
 NamedValues recorded_values(const adapters::UserSpec& spec, size_t names, const capture::Invocation& invocation,
                             const std::string& where);
 
-// The tensors of these numbers in the adapter, of the ranks and kinds that it says.
+// Returns the tensors of these numbers in the adapter, of the ranks and kinds that it says.
 std::vector<analysis::Tensor> recorded_inputs(const adapters::UserSpec& spec, std::span<const size_t> tensors,
                                               const capture::Invocation& invocation, const std::string& where,
                                               const GetOwnTensor& input);

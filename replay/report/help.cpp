@@ -17,7 +17,7 @@ using analysis::Group;
 
 namespace {
 
-// The largest of a number in the evidence of the group's findings; 0 if none has it.
+// Returns the largest of a number in the evidence of the group's findings; 0 if none has it.
 double largest(const Group& group, const InvocationResult& result, const char* name) {
   double most = 0;
   for (const Finding& f : result.report.findings) {
@@ -33,7 +33,7 @@ std::string wider_tolerance(double bound) {
                    : std::string("an absolute tolerance has to cover what rounding can do to these elements");
 }
 
-// A sentence, and the lead to the command that prints the stages; without a sentence the lead stands for it.
+// Returns a sentence, and the lead to the command that prints the stages; without a sentence the lead stands for it.
 Help staged(const std::string& sentence, const std::string& lead) {
   return {sentence.empty() ? lead + ":" : sentence + " " + lead + ":", true};
 }

@@ -58,7 +58,7 @@ double distance(const Json& worst) {
   return std::abs(observed.get<double>() - expected.get<double>());
 }
 
-// The part of a capture's outcome that tells whose it is.
+// Returns the part of a capture's outcome that says which capture it is.
 Json origin(const Json& outcome, int64_t count) {
   Json from = {{"capture", outcome["capture"]}, {"count", count}};
   copy_some(outcome, from, {"rank", "labels"});
@@ -113,7 +113,7 @@ std::string captures_text(int64_t count) {
   return fmt::format("{} capture{}", thousands(count), count == 1 ? "" : "s");
 }
 
-// `surveys`: captures of which a survey is told; `varying`: those in which a kernel varies.
+// `surveys`: captures whose survey is shown; `varying`: those in which a kernel varies.
 std::string surveys_text(int64_t surveys, int64_t varying) {
   return fmt::format("Kernels vary in {} of {} survey{}.", thousands(varying), thousands(surveys),
                      surveys == 1 ? "" : "s");

@@ -13,12 +13,12 @@ namespace msda::replay {
 // Who is at fault, by the name in JSON; kNone if it is nobody's.
 analysis::AtFault at_fault_of(const nlohmann::ordered_json& name);
 
-// What a report on many captures needs of what was found in one: the verdict, and the groups with an example each.
-// `result`: docs/run.schema.json.
+// Returns what a report on many captures needs of what was found in one: the verdict, and the groups with an example
+// each. `result`: docs/run.schema.json.
 nlohmann::ordered_json shortened(const nlohmann::ordered_json& result);
 
-// docs/run-many.schema.json. `outcomes`: of each capture; shortened, or an error (replay/many/many.h), or, of a capture
-// whose survey is told, "survey" (survey_outcome() in replay/report/html/survey.h).
+// Returns docs/run-many.schema.json. `outcomes` has one for each capture: shortened, or an error (replay/many/many.h),
+// or, if the capture's survey is shown, "survey" (survey_outcome() in replay/report/html/survey.h).
 nlohmann::ordered_json join(const std::vector<nlohmann::ordered_json>& outcomes);
 
 Page joined_text(const nlohmann::ordered_json& joined, const ReportSettings& settings);

@@ -54,7 +54,7 @@ const char* name_of(OrderFit fit) {
   return "?";
 }
 
-// The elements of a target; its first.
+// Returns the elements of a target; its first.
 std::vector<int64_t> elements_of(const FoundOrders& found, const TargetOrder& target) {
   return found.call->additions(found.gradient)->elements_of(target.target);
 }
@@ -63,7 +63,7 @@ analysis::Index index_of(const FoundOrders& found, const TargetOrder& target) {
   return found.call->element_id(found.gradient, elements_of(found, target).front()).index;
 }
 
-// What is to be looked at first: what is impossible, then what was not found, then the rest.
+// Returns what is to be looked at first: what is impossible, then what was not found, then the rest.
 std::vector<const TargetOrder*> listed(const OrderReport& report, size_t most) {
   std::vector<const TargetOrder*> chosen;
   const auto add_all = [&](const auto& is_one) {

@@ -33,13 +33,13 @@ struct NoOrders {
 // docs/order.schema.json. At most `most` pixels of an invocation are listed.
 nlohmann::ordered_json to_json(const std::string& capture, const std::vector<FoundOrders>& found,
                                const std::vector<NoOrders>& none, size_t most);
-// Of several captures, each without its invocations: docs/order-many.schema.json. And as text, a line each.
+// Adds up several captures, each without its invocations: docs/order-many.schema.json. And as text, a line each.
 nlohmann::ordered_json add_up(const std::vector<nlohmann::ordered_json>& outcomes);
 Lines to_text(const nlohmann::ordered_json& added_up, bool quiet);
 Lines to_text(const FoundOrders& found, size_t most, bool quiet);
 
-// Whether some pixel's bits are those of no order of its addends, nor of one order for each part of its channels, and
-// accuse the kernel.
+// Returns whether some pixel's bits are those of no order of its addends, nor of one order for each part of its
+// channels, and accuse the kernel.
 bool has_faults(const FoundOrders& found);
 
 }  // namespace msda::replay

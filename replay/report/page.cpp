@@ -5,7 +5,7 @@ namespace {
 
 constexpr size_t kLabelIndent = 2;
 
-// Of UTF-8, without regard to wide or combining characters.
+// Returns the width of UTF-8 text, without regard to wide or combining characters.
 size_t width_of(std::string_view text) {
   size_t columns = 0;
   for (const char c : text) columns += (static_cast<unsigned char>(c) & 0xc0) != 0x80;

@@ -25,7 +25,7 @@ struct Span {
   Span(std::string_view a_text) : Span(Style::kPlain, a_text) {}
 };
 
-// The text with spaces at which no line is broken.
+// Returns the text with spaces at which no line is broken.
 std::string unbroken(std::string_view text);
 
 class Page {

@@ -16,7 +16,7 @@ namespace msda::replay {
 
 struct InvocationResult {
   capture::Invocation invocation;
-  std::shared_ptr<const analysis::Call> call;    // its outline, for telling where an element lies
+  std::shared_ptr<const analysis::Call> call;    // its outline, to say where an element lies
   std::optional<analysis::Tolerance> tolerance;  // empty: nobody set one
   bool customary = false;                        // what lies within the customary one is then no drift
   std::map<std::string, std::array<std::string, 3>> digests;

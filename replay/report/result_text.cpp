@@ -60,7 +60,7 @@ void append_whereabouts(Lines& lines, const InvocationResult& result) {
 
 void append_repeats(Lines& lines, const InvocationResult& result) {
   for (const auto& [mode, repeats] : result.repeats) {
-    if (mode == "original") continue;  // told above, and more of it
+    if (mode == "original") continue;  // reported above, in more detail
     std::string gradients;
     for (const Gradient gradient : result.call->gradients()) {
       const auto at = gradient.place();
@@ -84,7 +84,7 @@ void append_recorded_order(Lines& lines, const InvocationResult& result) {
   }
 }
 
-// Advice on elements that were told.
+// Adds a note on advice that concerns elements reported above.
 void add_note(Page& page, int64_t elements, int64_t told) {
   if (told == 0) return;
   page.blank();
@@ -121,7 +121,7 @@ void add_heading(Page& page, const InvocationResult& result) {
   page.paragraph({{result.call->text_of_sizes()}}, 2, 2);
 }
 
-// Whether there is more to tell of it than that it is within tolerance.
+// Returns whether there is more to report than that it is within tolerance.
 bool has_news(const InvocationResult& result) {
   return !result.report.groups.empty() || !result.altered.empty() || !result.compared || result.original ||
          !result.report.biases.empty() || !result.repeats.empty() || !result.notes.empty() ||
@@ -165,7 +165,7 @@ std::string ids_text(const std::vector<int64_t>& ids) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// One line for the invocations of which there is no more to tell.
+// Adds one line for the invocations that have nothing more to report.
 void add_the_rest(Page& page, const std::vector<int64_t>& ids) {
   if (ids.empty()) return;
   page.blank();

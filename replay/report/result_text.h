@@ -5,10 +5,10 @@
 
 namespace msda::replay {
 
-// A line for each.
+// Returns a line for each.
 Lines to_text(const std::vector<NotReplayed>& not_replayed);
 
-// The verdict; of each invocation of which there is more to tell, each group of elements out of tolerance; with
+// Returns the verdict; for each invocation that has more to report, each group of elements out of tolerance; with
 // `verbose` all invocations, with the table of their comparisons; with `quiet` the verdict alone.
 Page to_text(const std::string& capture, const std::vector<InvocationResult>& results,
              const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,

@@ -40,13 +40,13 @@ std::string part_text(const Pattern& pattern) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// Three digits, or as many as tell it from 1.
+// Returns the ratio with three digits, or with as many as distinguish it from 1.
 std::string ratio_text(double ratio) {
   const std::string text = fmt::format("{:.3g}", ratio);
   return text == "1" ? fmt::format("{:.7g}", ratio) : text;
 }
 
-// As many digits as tell the numbers of the tensor's type apart.
+// Returns how many digits distinguish the numbers of the tensor's type.
 int digits_of(const InvocationResult& result, Gradient gradient) {
   const auto* info = find(result.invocation.outputs, name_of(gradient));
   if (info == nullptr) return 9;
@@ -56,7 +56,7 @@ int digits_of(const InvocationResult& result, Gradient gradient) {
 
 std::string number_text(double x, int digits) { return fmt::format("{:.{}g}", x, digits); }
 
-// Beside a value that is told already: with further digits where they would look the same.
+// Returns a value to print beside another one, with further digits where both would look the same.
 std::string number_beside(double x, double other, int digits) {
   for (const int more : {std::max(digits, 9), 12, 17}) {
     if (std::string text = number_text(x, more); text != number_text(other, digits) || x == other) return text;

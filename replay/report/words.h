@@ -23,12 +23,12 @@ std::string title_of(const GroupTitle& group);  // "the reference is wrong in 1 
 const char* party_of(analysis::AtFault at_fault, bool tolerance_given);
 const char* grade_of(const GroupTitle& group);  // "error": a side is wrong; "warning": none is; "note": advice
 
-// What the elements have in common, and where they lie otherwise.
+// Returns what the elements have in common, and where they lie otherwise.
 std::string whereabouts_of(const analysis::Group& group, const InvocationResult& result);
 // "x is 0.6 times what it should be (320 elements), y 1.67 times (319)"; empty if they are wrong in many ways.
 std::string patterns_of(const analysis::Group& group);
-// How many of the elements are, for the same cause, in a group that is no advice: what a test against grid_sample in
-// float32 meets is mostly what the recorded reference met.
+// Returns how many of the elements are, for the same cause, in a group that is no advice: what a test against
+// grid_sample in float32 meets is mostly what the recorded reference met.
 int64_t told_elsewhere(const analysis::Group& advice, const std::vector<analysis::Group>& groups);
 
 // "batch 0, query 948, head 0, level 0 (64 x 64), point 2, x"; breaks between lines at the commas only.

@@ -15,7 +15,7 @@ namespace msda::replay {
 // only "stage". Numbers that are not finite are texts.
 nlohmann::ordered_json recorded_stages_json(const std::vector<capture::Invocation::Stage>& stages);
 
-// A table with a line for each stage that has a summary; empty if none has.
+// Returns a table with a line for each stage that has a summary; empty if none has.
 Lines recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages);
 
 }  // namespace msda::replay

@@ -148,7 +148,7 @@ std::vector<double> across(const SampleNumbers& numbers, int64_t at) {
   return values;
 }
 
-// Of a stage with channels only the number that is farthest from float64, the last column.
+// Adds, of a stage with channels, only the number that is farthest from float64, as the last column.
 void add_worst_channel(size_t at, int64_t sample, const std::vector<Column>& columns, const SampleNumbers& numbers,
                        ElementRows& rows) {
   const Intermediate& stage = rows.recorded.intermediates()[at];
@@ -176,7 +176,7 @@ bool is_shown_for(const Intermediate& stage, analysis::Gradient gradient) {
   return std::ranges::find(stage.shown_for, gradient) != stage.shown_for.end();
 }
 
-// The sample that an element of a sample's gradient belongs to.
+// Returns the sample that an element of a sample's gradient belongs to.
 int64_t sample_of(const analysis::ElementId& element, const std::vector<Intermediate>& stages) {
   const auto of = std::ranges::find(stages, std::optional(element.gradient), &Intermediate::gradient);
   return element.flat / of->width();
@@ -238,7 +238,7 @@ std::string cell_of(const Json& value) {
   return value.is_null() ? "-" : fmt::format("{:.9g}", value.get<double>());
 }
 
-// How the recorded stage differs from the recomputed one.
+// Returns how the recorded stage differs from the recomputed one.
 std::string recorded_drift_text(const Json& recorded) {
   if (recorded.contains("from_deterministic")) {
     const Json& drift = recorded["from_deterministic"];
@@ -258,7 +258,7 @@ std::string recorded_drift_text(const Json& recorded) {
 
 namespace {
 
-// A stage of all samples, in parts.
+// Returns a stage of all samples, in parts.
 Json sample_stage_summary(const Call& call, const StageTensors& recorded, size_t at, int threads) {
   const Intermediate& stage = recorded.intermediates()[at];
   StageSums sums(at, recorded, call.arithmetic());

@@ -40,7 +40,7 @@ class StageTensors {
   std::vector<std::string> altered_;
 };
 
-// A recorded summary as Statistics.
+// Returns a recorded summary as Statistics.
 Statistics statistics_of(const capture::StageSummary& summary);
 
 }  // namespace msda::replay

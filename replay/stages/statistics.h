@@ -35,7 +35,8 @@ struct Statistics {
     }
   }
 
-  // The facts that differ from `other`, by their names in JSON, except smallest_magnitude, which few summaries have.
+  // Returns the facts that differ from `other`, by their names in JSON, except smallest_magnitude, which few summaries
+  // have.
   std::vector<std::string> differs_in(const Statistics& other) const {
     std::vector<std::string> names;
     const auto compare = [&](const char* name, auto mine, auto theirs) {

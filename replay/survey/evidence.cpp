@@ -11,7 +11,7 @@
 namespace msda::replay {
 namespace {
 
-// A count from 1 on, written in digits alone; nothing if it is none.
+// Returns a count from 1 on, written in digits alone; nothing if it is none.
 std::optional<int64_t> positive(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -69,7 +69,7 @@ std::string fact_text(const Surveyed& kernel, const char* name, std::string_view
   return counted(kernel.fact(name), noun);
 }
 
-// What no order of the additions explains, if anything is left.
+// Returns what no order of the additions explains, if anything is left.
 std::string unexplained_text(const Surveyed& kernel) {
   std::string text;
   if (kernel.fact("evidence_exceeding") > 0) {
@@ -99,7 +99,7 @@ std::string differences_text(const Surveyed& kernel) {
                      *bound);
 }
 
-// Of "additions" or "communication".
+// Returns the places of "additions" or of "communication".
 std::vector<SurveyPlace> places_of(const Surveyed& kernel, const char* kind) {
   const auto found = kernel.places.find(kind);
   return found != kernel.places.end() ? found->second : std::vector<SurveyPlace>();

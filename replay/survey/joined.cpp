@@ -31,7 +31,7 @@ bool part_varies(const Json& part) { return varies(static_cast<SurveyVerdict>(ra
 
 int64_t varying_captures(const Json& kernel) { return std::ranges::count_if(kernel.at("captures"), part_varies); }
 
-// What one capture has of a kernel.
+// Returns what one capture has of a kernel.
 Json part_of(const Json& capture, const Json& kernel) {
   const Json& poison = kernel.at("poison");
   return {{"capture", capture},
@@ -48,7 +48,7 @@ void add_part(Json& joined, Json part) {
   joined["captures"].push_back(std::move(part));
 }
 
-// Those that vary first, then those that do so in more captures, and in a larger share of launches.
+// Sorts kernels that vary first, then by how many captures they vary in, then by the share of launches.
 void sort_kernels(Json& kernels) {
   const auto key = [](const Json& kernel) {
     const int rank = rank_of(text_at(kernel, "verdict"));

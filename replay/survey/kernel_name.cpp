@@ -5,7 +5,8 @@
 namespace msda::replay {
 namespace {
 
-// A function's name with its template's arguments, without its result and parameters: "at::native::copy<float>".
+// Returns a function's name with its template's arguments, without its result and parameters:
+// "at::native::copy<float>".
 std::string without_parameters(std::string name) {
   constexpr std::string_view kUnnamed = "(anonymous namespace)::", kVoid = "void ";
   for (size_t at = 0; (at = name.find(kUnnamed, at)) != name.npos;) name.erase(at, kUnnamed.size());
@@ -20,7 +21,7 @@ std::string without_parameters(std::string name) {
 
 }  // namespace
 
-// What is cut out of a long name lies in its middle: the end tells the template's arguments.
+// Cuts a long name in its middle, because its end shows the template's arguments.
 std::string short_name(const std::string& full, size_t columns) {
   constexpr std::string_view kCut = "...";
   const std::string name = without_parameters(full);

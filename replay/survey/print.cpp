@@ -41,7 +41,7 @@ bool reads_unwritten(const Surveyed& kernel) { return kernel.verdict == SurveyVe
 
 std::string launches_text(int64_t count) { return counted(count, "launch"); }
 
-// Whether it may vary, and did so, but only beside other work.
+// Returns whether it may vary, and did so, but only beside other work.
 bool varies_beside(const Surveyed& kernel) { return kernel.fact("varied_beside") > 0; }
 
 std::string caller_text(const Surveyed& kernel) {
@@ -92,7 +92,7 @@ void add_story(Lines& lines, const Surveyed& kernel, size_t columns) {
   add_wrapped(lines, story_of(kernel), columns);
 }
 
-// Kernels of one of the verdicts that need no action, and of which nothing was told.
+// Returns a line for the kernels with a verdict that needs no action, which are not shown one by one.
 std::string rest_of(const std::vector<Surveyed>& kernels, SurveyVerdict verdict, std::string_view words) {
   const auto count = std::ranges::count_if(
       kernels, [&](const Surveyed& kernel) { return kernel.verdict == verdict && !varies_beside(kernel); });
@@ -125,7 +125,7 @@ Json remedy_json(const Surveyed& kernel) {
   return {{"type", remedy->type}, {"note", remedy->note}, {"source", remedy->source}};
 }
 
-// What the recorder found in the code; what it counted of launches stands beside it.
+// Returns what the recorder found in the code; what it counted of launches stands beside it.
 Json code_json(const Surveyed& kernel) {
   constexpr const char* kOfCode[] = {"instructions",
                                      "fused_multiply_adds",

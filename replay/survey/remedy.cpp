@@ -26,7 +26,7 @@ std::vector<Row> rows() {
 
 const Remedy* remedy_for(const std::string& kernel) {
   static const std::vector<Row> known = rows();
-  // libstdc++ searches a long text recursively. What tells kernels apart stands at the beginning of their names.
+  // libstdc++ searches a long text recursively. The beginning of a name distinguishes kernels.
   constexpr size_t kLongest = 400;
   const std::string name = kernel.substr(0, kLongest);
   for (const auto& [pattern, remedy] : known) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kUnsurveyed = "not_surveyed_";
 
-// How its blocks hand results to one another, of the ways that its code has.
+// Returns how its blocks hand results to one another, of the ways that its code has.
 std::string communication_text(const Surveyed& kernel) {
   constexpr std::pair<const char*, const char*> kWays[] = {
       {"compare_and_swaps", "compare-and-swap, as of locks and of loops that add"},
@@ -38,7 +38,7 @@ struct Judgement {
   std::string why;
 };
 
-// Of one that did not vary, but gave other results where memory that nobody wrote held something else.
+// Judges a kernel that did not vary, but gave other results where memory that nobody wrote held something else.
 Judgement of_reading_unwritten(const Surveyed& kernel) {
   const int64_t launches = kernel.fact("unwritten_launches"), results = kernel.fact("unwritten_results");
   return {
@@ -50,7 +50,7 @@ Judgement of_reading_unwritten(const Surveyed& kernel) {
                   counted(kernel.fact("unwritten_words"), "word"), counted(kernel.fact("unwritten_bytes"), "byte"))};
 }
 
-// Of a kernel that varied.
+// Judges a kernel that varied.
 Judgement of_varying(const Surveyed& kernel) {
   using enum SurveyVerdict;
   const int64_t trials = kernel.fact("twin_trials"), equal = kernel.fact("twin_equal");
@@ -79,7 +79,7 @@ Judgement of_varying(const Surveyed& kernel) {
   return {kRace, "It has neither atomics nor communication between blocks that could explain it"};
 }
 
-// Of one that was surveyed and did not vary.
+// Judges a kernel that was surveyed and did not vary.
 Judgement of_steady(const Surveyed& kernel) {
   using enum SurveyVerdict;
   if (!kernel.facts.contains("float_atomics") || !kernel.facts.contains("may_communicate")) {
@@ -94,7 +94,7 @@ Judgement of_steady(const Surveyed& kernel) {
           "between blocks"};
 }
 
-// Of one that varied, but only while the recorder's kernel had a part of the device.
+// Judges a kernel that varied, but only while the recorder's kernel had a part of the device.
 Judgement of_varying_beside(const Surveyed& kernel) {
   const int64_t beside = kernel.fact("extra_beside");
   return {SurveyVerdict::kMayVary,

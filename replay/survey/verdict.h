@@ -13,7 +13,7 @@ namespace msda::replay {
 
 enum class SurveyVerdict { kReadsUnwritten, kRace, kArrivalOrder, kOrderOnly, kMayVary, kNotSurveyed, kDeterministic };
 const char* name_of(SurveyVerdict verdict);
-// Whether its results may be others in the next run, with equal inputs.
+// Returns whether its results may be others in the next run, with equal inputs.
 bool varies(SurveyVerdict verdict);
 
 // Instructions of one place.
@@ -32,21 +32,21 @@ struct Surveyed {
   std::map<std::string, int64_t> facts;         // as the capture has them
   std::map<std::string, double> numbers;        // the same
   std::map<std::string, int64_t> not_surveyed;  // launches, by the reason's name
-  // Of its additions: their type, and why nothing else is known of them.
+  // The type of its additions, and why nothing else is known of them.
   std::string added_type, evidence_missing;
   std::map<std::string, std::vector<SurveyPlace>> places;  // of "additions", and of "communication"
   int64_t fact(const char* name) const;                    // 0 if it has none
   std::optional<double> number(const char* name) const;
 };
 
-// The survey of a capture; none if it has none. Kernels that vary first; then by the share of launches that did, and by
-// launches. Throws BadInput for numbers that no survey has, and for what is no capture.
+// Returns the survey of a capture; none if it has none. Kernels that vary first; then by the share of launches that
+// did, and by launches. Throws BadInput for numbers that no survey has, and for what is no capture.
 std::vector<Surveyed> survey_of(const std::string& capture);
 
 // "1 word", "2 words".
 std::string counted(int64_t count, std::string_view noun);
 
-// Why launches were not surveyed, by the reason's name: "Captured into a CUDA graph".
+// Returns why launches were not surveyed, by the reason's name: "Captured into a CUDA graph".
 std::string reason_text(const std::string& reason);
 
 }  // namespace msda::replay

@@ -12,7 +12,7 @@ Real times(Real a, Real b) {
   return product;
 }
 
-// The sum of products: 32 lanes, lane j takes channels j, j + 32, ...; then the lanes are added in pairs.
+// Returns the sum of products: 32 lanes, lane j takes channels j, j + 32, ...; then the lanes are added in pairs.
 template <class Real>
 Real sum_over_channels(const std::vector<Real>& some, const std::vector<Real>& others) {
   std::vector<Real> lanes(32, Real(0));

@@ -59,7 +59,7 @@ Axis<Real> locate(Real at, long size) {
   return axis;
 }
 
-// The pixel that is read for this number; -1: zero is.
+// Returns the pixel that is read for this number; -1: zero is.
 long pixel_read(long number, long size) {
   if (number >= 0 && number < size) return number;
   if (!kBicubic || kZeros) return -1;
@@ -113,8 +113,8 @@ struct Sample {
   }
 };
 
-// Of one channel: d interpolated value / d coordinate along the axis `own`, summed along `own` first, then along the
-// other axes. `left` of these are still to be summed; `tap` has the numbers of the taps along each axis.
+// Returns, for one channel, d interpolated value / d coordinate along the axis `own`, summed along `own` first, then
+// along the other axes. `left` of these are still to be summed; `tap` has the numbers of the taps along each axis.
 template <class Real>
 Real slope_along(const Sample<Real>& sample, size_t own, const std::vector<long>& image, size_t left,
                  std::vector<size_t>& tap) {
@@ -136,7 +136,7 @@ Real slope_along(const Sample<Real>& sample, size_t own, const std::vector<long>
   return total;
 }
 
-// Of one coordinate of the grid.
+// Returns the gradient with respect to one coordinate of the grid.
 template <class Real>
 Real sample_gradient(Steps& steps) {
   const std::vector<long> place(kIndex.begin(), kIndex.end() - 1);
@@ -160,7 +160,7 @@ Real sample_gradient(Steps& steps) {
   return times(total, sample.axes[own].scale);
 }
 
-// Of one channel of a pixel: the sum of what every sample adds that reads it.
+// Returns the gradient of one channel of a pixel: the sum of what every sample adds that reads it.
 template <class Real>
 Real pixel_gradient(Steps& steps) {
   const Tensor &grid = tensors.at("grid"), &grad_output = tensors.at("grad_output");

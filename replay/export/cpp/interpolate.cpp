@@ -51,7 +51,7 @@ long end_by_inverse(int axis, long boundary) {
   return within(std::ceil(kExactNearest ? std::fma(at, inverse, -0.5f) : times(at, inverse)), outside(axis));
 }
 
-// The first output pixel whose coordinate is not before the boundary.
+// Returns the first output pixel whose coordinate is not before the boundary.
 long exact_end(int axis, long boundary) {
   long low = 0, last = outside(axis);
   if (kForGpu && kScales[axis] > 0) {  // those that the image times the factor does not reach are left out
@@ -79,7 +79,7 @@ double cubic_weight(double distance) {
   return times(times(times(a, x) - 5 * a, x) + 8 * a, x) - 4 * a;
 }
 
-// The weights with which a pixel is read for a coordinate; there are several at the border.
+// Returns the weights with which a pixel is read for a coordinate; there are several at the border.
 std::vector<double> weights_at(int axis, double at, long own) {
   const long last = inside(axis) - 1;
   if (!kCubic && !kAlignCorners) at = std::max(at, 0.0);

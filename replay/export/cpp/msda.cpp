@@ -10,7 +10,7 @@ struct Axis {
   bool sampled;
 };
 
-// A location as a coordinate in pixels, where pixel i has its centre at i.
+// Returns a location as a coordinate in pixels, where pixel i has its centre at i.
 template <class Real>
 Real pixel_coordinate(const std::string& dialect, Real location, Real size) {
   const Real one(1), half(0.5);
@@ -20,7 +20,7 @@ Real pixel_coordinate(const std::string& dialect, Real location, Real size) {
   return kAlignCorners ? times(times(grid + one, half), size - one) : times(times(grid + one, size) - one, half);
 }
 
-// Whether corners outside the level read its border. (grid_sample clips the coordinate instead.)
+// Returns whether corners outside the level read its border. (grid_sample clips the coordinate instead.)
 bool corners_clamp(const std::string& dialect) {
   return dialect == "msda_triton" && kPaddingMode == std::string("border");
 }
@@ -50,7 +50,7 @@ Axis<Real> locate(const std::string& dialect, Real location, long size) {
   return axis;
 }
 
-// The pixel that a corner reads along one axis; -1: it reads zero.
+// Returns the pixel that a corner reads along one axis; -1: it reads zero.
 long corner_pixel(const std::string& dialect, long low, long upper, long size) {
   const long pixel = low + upper;
   if (corners_clamp(dialect)) return std::min(std::max(pixel, 0L), size - 1);
@@ -101,7 +101,7 @@ Real slope_across(Real near_low, Real near_high, Real far_low, Real far_high, Re
   return std::fma(fraction, far_high - far_low, times(Real(1) - fraction, near_high - near_low));
 }
 
-// Of the attention weight, or of a coordinate, of one sample.
+// Returns the gradient with respect to the attention weight, or to a coordinate, of one sample.
 template <class Real>
 Real sample_gradient(const std::string& dialect, Steps& steps) {
   const std::vector<long> place(kIndex.begin(), kIndex.begin() + 5);
@@ -132,7 +132,7 @@ Real sample_gradient(const std::string& dialect, Steps& steps) {
   return times(times(total, Real(tensors.at("attention_weights").at(place))), is_x ? sample.x.slope : sample.y.slope);
 }
 
-// Of one channel of a pixel: the sum of what every sample adds that reads it.
+// Returns the gradient of one channel of a pixel: the sum of what every sample adds that reads it.
 template <class Real>
 Real pixel_gradient(const std::string& dialect, Steps& steps) {
   const long b = kIndex[0], s = kIndex[1], m = kIndex[2], d = kIndex[3];

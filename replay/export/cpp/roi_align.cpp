@@ -13,7 +13,7 @@ std::pair<Real, Real> box_along(long box, int axis) {
   return {low, (kAligned ? length : std::max(length, Real(1))) / Real(side_of("grad_output", axis))};
 }
 
-// The weights with which a point reads a pixel along an axis; none where it lies outside.
+// Returns the weights with which a point reads a pixel along an axis; none where it lies outside.
 template <class Real>
 std::vector<Real> weights_at(Real at, long size, long own) {
   if (!(at >= -1 && at <= Real(size))) return {};

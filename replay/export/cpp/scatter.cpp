@@ -8,7 +8,7 @@ struct Part {
 // In the order in which they are added.
 template <class Real>
 std::vector<Part> contributions();
-// What is in the element without any of them, if anything.
+// Sets `value` to what is in the element without any of them. Returns false if that is nothing.
 bool held(size_t count, double& value);
 double divided_by(size_t count);
 

@@ -7,7 +7,7 @@ std::vector<long> source_place(long row) {
   return place;
 }
 
-// Whether a source row, or its element in the column of kIndex, has the index of the element.
+// Returns whether a source row, or its element in the column of kIndex, has the index of the element.
 bool is_named(long row) {
   const Tensor &index = tensors.at("index"), &sum = tensors.at(std::string("observed_") + kTensor);
   long name = static_cast<long>(index.at(index.shape.size() == 1 ? std::vector<long>{row} : source_place(row)));

@@ -4,7 +4,7 @@
 
 
 def recorded():
-    """The gradient to judge: as recorded. To test a mended kernel, return what it gives for the same inputs."""
+    """The gradient to judge: as recorded. To test a fixed kernel, return its result for the same inputs."""
     return TENSORS[f"observed_{TENSOR}"]
 
 

@@ -38,7 +38,7 @@ std::string short_number(double x) {
   return fmt::format("{:.3g}{}", x, kUnits[unit]);
 }
 
-// The least distance in bin i: 0, 1, 2, 4, 8, ...
+// Returns the least distance in bin i: 0, 1, 2, 4, 8, ...
 double first_of_bin(size_t i) { return i == 0 ? 0 : std::ldexp(1.0, static_cast<int>(i) - 1); }
 
 // The frame of a histogram with a logarithmic scale of counts.

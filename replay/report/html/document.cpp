@@ -135,7 +135,7 @@ void add_notes(Html& html, const InvocationResult& result) {
 
 std::string prefix_of(const ReportedInvocation& one) { return fmt::format("i{}", one.result.invocation.id); }
 
-// What is told of one invocation beside its findings.
+// Adds what the page shows of one invocation beside its findings.
 void add_details(Html& html, const ReportedInvocation& one, const Json& kernels) {
   const std::string prefix = prefix_of(one);
   const InvocationResult& result = one.result;
@@ -180,7 +180,7 @@ void add_invocation_section(Html& html, const ReportedCapture& report, const Rep
     add_groups(html, result, one.pictures, place);
     add_elements(html, result, one.pictures, place);
   }
-  // Of many invocations those without findings are folded.
+  // If there are many invocations, those without findings are folded.
   if (several && result.report.groups.empty()) {
     const auto details = html.in("details", {{"class", "maps"}});
     html.add("summary", "Comparisons, errors, stages, launch");
@@ -190,14 +190,14 @@ void add_invocation_section(Html& html, const ReportedCapture& report, const Rep
   }
 }
 
-// Of a list of calls; how many more there are is told.
+// A list shows so many calls, and says how many more there are.
 constexpr int64_t kMostTold = 1000;
 
 void add_more(Html& html, int64_t all) {
   if (all > kMostTold) html.add("p", {{"class", "quiet"}}, fmt::format("And {} more.", thousands(all - kMostTold)));
 }
 
-// Those of which there are too many alike.
+// Adds one line for each invocation that is like too many others.
 void add_brief(Html& html, const ReportedCapture& report) {
   const int64_t all = std::ranges::count_if(report.invocations, &ReportedInvocation::is_brief);
   if (all == 0) return;
@@ -381,7 +381,7 @@ void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
   }
 }
 
-// Of which process, and of which tests.
+// Returns which process, and which tests, a capture comes from.
 std::string origin_of(const Json& one) {
   std::vector<std::string> whose;
   if (one.contains("rank")) whose.push_back("rank " + plain_text(one["rank"]));
@@ -389,7 +389,7 @@ std::string origin_of(const Json& one) {
   return fmt::format("{}", fmt::join(whose, ", "));
 }
 
-// Of a survey, or of a verdict.
+// Returns the badge of a survey, or of a verdict.
 Chip chip_of_capture(const Json& told, bool is_survey) {
   const auto grade = told["grade"].get<std::string>();
   if (!is_survey) return chip_of(grade, !told["causes"].empty());

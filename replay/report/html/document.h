@@ -11,8 +11,8 @@
 
 namespace msda::replay {
 
-// One invocation, with what is told of it beside the result. JSON is what the commands of that name print; null or
-// empty: left out.
+// One invocation, with what the page shows of it beside the result. JSON is what the commands of that name print; null
+// or empty: left out.
 struct ReportedInvocation {
   InvocationResult result;
   Pictures pictures;
@@ -38,7 +38,7 @@ struct ReportedCapture {
 
 std::string html_of(const ReportedCapture& report);
 
-// A page over many: what was joined (docs/run-many.schema.json), and the surveys among them
+// Returns a page over many: what was joined (docs/run-many.schema.json), and the surveys among them
 // (docs/survey-many.schema.json), with a link to each capture's own page. `pages`: their names, by capture; empty for
 // one that could not be read.
 std::string html_of_index(const nlohmann::ordered_json& joined, const nlohmann::ordered_json& surveys,

@@ -52,7 +52,7 @@ struct Crossing {
   };
   OfSide observed, expected;
 
-  // Whether the recorded side's cell lies before the boundary.
+  // Returns whether the recorded side's cell lies before the boundary.
   bool observed_first() const {
     if (observed.cell != expected.cell) return observed.cell < expected.cell;
     // The clipped side lies outside: before the first border, behind the last.
@@ -172,7 +172,7 @@ void draw_cells(Html& html, const Finding& finding, const SampleView& view) {
   const auto crossing = crossing_of(finding);
   const size_t across = crossing && crossing->axis == 2 ? 2 : 0, down = 1;
   const auto &x = view.axes[across], &y = view.axes[down];
-  // The cell of each side along each axis; where the sides landed differently, that of the evidence.
+  // Returns the cell of each side along each axis; where the sides landed differently, that of the evidence.
   const auto cell = [&](size_t axis, bool observed) {
     if (crossing && axis == crossing->axis && crossing->observed.cell != crossing->expected.cell) {
       return static_cast<double>(observed ? crossing->observed.cell : crossing->expected.cell);

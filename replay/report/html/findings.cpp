@@ -36,7 +36,7 @@ void add_drawings(Html& html, const Finding& finding, const SampleView& sample, 
   if (pixel != nullptr) draw_pixel(html, *pixel);
 }
 
-// What a list of facts shows of a number, a text, or a list of them.
+// Returns what a list of facts shows of a number, a text, or a list of them.
 std::string plain(const analysis::Evidence& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{:.9g}", value.get<double>());

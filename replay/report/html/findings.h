@@ -16,7 +16,7 @@ struct FindingsPlace {
 void add_groups(Html& html, const InvocationResult& result, const Pictures& pictures, const FindingsPlace& place);
 void add_elements(Html& html, const InvocationResult& result, const Pictures& pictures, const FindingsPlace& place);
 
-// What a group's title says, as a heading.
+// Returns what a group's title says, as a heading.
 std::string heading_of(const GroupTitle& title);
 // "cell_boundary" and other words that stand out, with a class for their colour.
 void add_chip(Html& html, const std::string& kind, const std::string& text);

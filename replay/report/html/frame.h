@@ -8,7 +8,7 @@
 
 namespace msda::replay {
 
-// The template with a title and a body.
+// Returns the template with a title and a body.
 std::string page_of_html(const std::string& title, const Html& body);
 
 // One of the figures at the top.

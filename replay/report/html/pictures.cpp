@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kMostBins = 64;  // along a side of an image
 constexpr int64_t kMostRows = 32, kMostColumns = 160;
 
-// Which elements of a comparison are out of tolerance, as the report has it.
+// Returns which elements of a comparison are out of tolerance, as the report has it.
 std::vector<bool> outside_of(const Report& report, const ComparedGradient& of, int64_t elements) {
   std::vector<bool> outside(static_cast<size_t>(elements));
   for (const auto& set : report.judged) {
@@ -67,7 +67,8 @@ void count(Drawn& drawn, const Tolerance& tolerance) {
   }
 }
 
-// The dimensions that a map by indices has: of those of the gradient that no image shows, the heads and the largest.
+// Returns the dimensions that a map by indices has: of those of the gradient that no image shows, the heads and the
+// largest.
 std::vector<analysis::Dimension> map_dimensions(const Call& call, Gradient gradient) {
   std::vector<analysis::Dimension> chosen;
   const auto sizes = call.sizes(), at = call.coordinates_of(gradient, 0);

@@ -16,7 +16,7 @@ using analysis::Side;
 
 namespace {
 
-// The stage of the pixel coordinates, if the operator has one: a number for each axis of a sample.
+// Returns the stage of the pixel coordinates, if the operator has one: a number for each axis of a sample.
 std::optional<analysis::Intermediate> coordinate_stage(const Call& call) {
   for (const analysis::Intermediate& stage : call.intermediates()) {
     if (std::string_view(stage.name) == "pixel_coordinates" && !stage.channels) return stage;

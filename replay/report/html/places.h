@@ -28,13 +28,13 @@ class Places {
  public:
   Places(const analysis::Call& call, int threads);
 
-  // None if the operator does not tell where its samples and pixels lie.
+  // Empty if the operator does not say where its samples and pixels lie.
   const std::vector<ImagePlace>& images() const { return images_; }
-  // Of an element of a scattered gradient.
+  // Returns the place of an element of a scattered gradient.
   std::optional<PlaceInImage> of_pixel(analysis::Gradient gradient, int64_t flat) const;
   // Calls visit(first, count) for parts of all samples; meanwhile of_sample() answers for those.
   void for_each_part(const std::function<void(int64_t, int64_t)>& visit);
-  // Of element `flat` of a gradient of samples: where its sample landed, at the edge if that is outside.
+  // Returns where the sample of element `flat` of a gradient of samples landed, at the edge if that is outside.
   std::optional<PlaceInImage> of_sample(analysis::Gradient gradient, int64_t flat, int64_t sample) const;
 
  private:

@@ -304,8 +304,8 @@ void add_tensors(Html& html, const Json& invocation) {
 
 namespace {
 
-// The launched function's code, as capture::code_of() finds it: of another function of the same image only what they
-// share.
+// Returns the launched function's code, as capture::code_of() finds it: of another function of the same image only what
+// they share.
 Json code_of(const Json& invocation, const Json& kernels) {
   Json same_image;
   for (const Json& kernel : kernels) {

@@ -20,12 +20,12 @@ void add_stages(Html& html, const nlohmann::ordered_json& summary, const nlohman
 void add_order(Html& html, const nlohmann::ordered_json& order);
 // docs/stress.schema.json. Throws nlohmann::json::exception for anything else.
 void add_probability(Html& html, const nlohmann::ordered_json& stress);
-// An invocation as `show` tells it.
+// Adds an invocation as `show` prints it.
 void add_launch(Html& html, const nlohmann::ordered_json& invocation, const nlohmann::ordered_json& kernels);
-// The recorded program and machine, as `show` tells them.
+// Adds the recorded program and machine, as `show` prints them.
 void add_program(Html& html, const nlohmann::ordered_json& run);
 
-// A JSON value as plain text: without quotes, lists with spaces.
+// Returns a JSON value as plain text: without quotes, lists with spaces.
 std::string plain_text(const nlohmann::ordered_json& value);
 
 }  // namespace msda::replay

@@ -29,13 +29,13 @@ bool varies_beside(const Json& kernel) { return count_at(kernel, "varied_beside"
 
 bool has_card(const Json& kernel) { return may_differ(kernel) || varies_beside(kernel); }
 
-// The style of a verdict's chip.
+// Returns the style of a verdict's chip.
 const char* verdict_style(std::string_view verdict) {
   if (verdict == "race" || verdict == "reads_unwritten") return "error";
   return verdict == "deterministic" ? "good" : "warning";
 }
 
-// The style of the page: of its worst kernel.
+// Returns the style of the page: of its worst kernel.
 const char* style_of_page(const Json& kernels) {
   const char* style = "good";
   for (const Json& kernel : kernels) {
@@ -112,7 +112,7 @@ std::string lines_text(const Json& place) {
   return fmt::format("{} at {} ({})", text_at(place, "instruction"), text, count_at(place, "count"));
 }
 
-// The places of one kind, of which a page shows the first.
+// Returns the places of one kind, of which a page shows the first.
 std::string places_text(const Json& places) {
   constexpr size_t kMostPlaces = 12;
   std::string text;

@@ -10,7 +10,8 @@ namespace msda::replay {
 // `survey`: docs/survey.schema.json.
 std::string html_of_survey(const nlohmann::ordered_json& survey, const std::string& version);
 
-// What a report on several captures tells of one of its surveys: `captures.survey` in docs/run-many.schema.json.
+// Returns what a report on several captures shows of one of its surveys: `captures.survey` in
+// docs/run-many.schema.json.
 nlohmann::ordered_json survey_outcome(const nlohmann::ordered_json& survey);
 
 }  // namespace msda::replay

@@ -56,7 +56,7 @@ class Html {
   std::string markup_;
 };
 
-// A number in SVG: three decimals, without trailing zeros.
+// Returns a number in SVG: three decimals, without trailing zeros.
 std::string coordinate_text(double x);
 
 // A text in SVG; `anchor`: which end of it is at x: "start", "middle", "end".
