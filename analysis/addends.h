@@ -5,8 +5,8 @@
 
 namespace msda::analysis {
 
-// In some arithmetic, and the factor of their sum. Of a scattered gradient they are the contributions of its samples,
-// otherwise a product for each channel.
+// Addends in some arithmetic, and the factor of their sum. They are the contributions of samples for a scattered
+// gradient, otherwise a product for each channel.
 struct Addends {
   std::vector<double> values;
   double scale = 1;

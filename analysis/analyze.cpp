@@ -43,11 +43,11 @@ std::vector<JudgedElements> sets_of(const std::vector<Judgement>& judgements, Gr
 }
 
 // Leaves those of the mistakes that the other one's values fit as well.
-void keep_common_mistakes(Evidence& evidence, const Evidence& other) {
+void keep_common_mistakes(Evidence& evidence, const Evidence& added) {
   if (!evidence.contains("as_if")) return;
   Evidence common = Evidence::array();
   for (const auto& text : evidence["as_if"]) {
-    if (other.contains("as_if") && std::ranges::find(other["as_if"], text) != other["as_if"].end()) {
+    if (added.contains("as_if") && std::ranges::find(added["as_if"], text) != added["as_if"].end()) {
       common.push_back(text);
     }
   }
@@ -179,23 +179,23 @@ class Analysis {
   // Counts an element once, whatever it was compared with.
   void count_16_bits(Gradient gradient, const std::vector<Judgement>& judgements) {
     std::set<int64_t>& counted = only_16_bits_[gradient.place()];
-    for (const Judgement& one : judgements) {
-      if (one.only_16_bits) report_.verdict.explained_by_16_bits += counted.insert(one.flat).second;
+    for (const Judgement& judgement : judgements) {
+      if (judgement.only_16_bits) report_.verdict.explained_by_16_bits += counted.insert(judgement.flat).second;
     }
   }
 
-  // Where nobody set a tolerance, what rounding explains is within it; so is, within the customary one, what no kernel
-  // did wrong. Returns how many that are.
+  // If nobody set a tolerance, drops elements that rounding explains, and those within the customary tolerance that no
+  // kernel got wrong. Returns how many.
   int64_t forgive(const Side& expected, Gradient gradient, bool advisory, std::vector<Judgement>& judgements) {
     const Tolerance customary = examiner_.tolerance_of(gradient);
-    const auto is_customary = [&](const Judgement& one) {
-      return customary.holds(recorded_.of(gradient).at(one.flat), expected.of(gradient).at(one.flat));
+    const auto is_customary = [&](const Judgement& judgement) {
+      return customary.holds(recorded_.of(gradient).at(judgement.flat), expected.of(gradient).at(judgement.flat));
     };
-    const auto forgiven = [&](const Judgement& one) {
-      const bool within = is_customary(one);
-      if (!advisory && is_rounding(one.cause) && !within) ++report_.verdict.explained_by_rounding;
-      if (!advisory && is_mistake(one.cause) && within) ++report_.verdict.within_customary;
-      return is_rounding(one.cause) || (within && !is_mistake(one.cause));
+    const auto forgiven = [&](const Judgement& judgement) {
+      const bool within = is_customary(judgement);
+      if (!advisory && is_rounding(judgement.cause) && !within) ++report_.verdict.explained_by_rounding;
+      if (!advisory && is_mistake(judgement.cause) && within) ++report_.verdict.within_customary;
+      return is_rounding(judgement.cause) || (within && !is_mistake(judgement.cause));
     };
     return static_cast<int64_t>(std::erase_if(judgements, forgiven));
   }
@@ -235,7 +235,7 @@ class Analysis {
     }
   }
 
-  // By what the output buffer held, unless chance makes as many values fit that.
+  // Judges by what the output buffer held, unless chance makes as many values fit that.
   std::vector<Judgement> judge_beside_buffer(const Side& expected, Gradient gradient,
                                              const std::vector<int64_t>& elements) {
     bool& by_chance = by_chance_[gradient.place()] = false;
@@ -246,16 +246,18 @@ class Analysis {
 
   // Returns whether the gradient shows which conventions a side used. A single wrong sample reaches many elements of a
   // scattered gradient, so such a gradient counts only where the operator has no other.
-  bool tells_conventions(Gradient gradient) const {
+  bool shows_conventions(Gradient gradient) const {
     return !gradient.scattered() || std::ranges::all_of(call().gradients(), &Gradient::scattered);
   }
 
   // Returns elements of the recorded side against another one that are out of tolerance; -1 if they were not compared.
   int64_t mismatches(const char* expected) const {
     int64_t count = -1;
-    for (const NamedComparison& one : report_.comparisons) {
-      if (one.observed != recorded_.name || one.expected != expected || !tells_conventions(one.gradient)) continue;
-      count = std::max<int64_t>(count, 0) + one.comparison.mismatched;
+    for (const NamedComparison& comparison : report_.comparisons) {
+      if (comparison.observed != recorded_.name || comparison.expected != expected ||
+          !shows_conventions(comparison.gradient))
+        continue;
+      count = std::max<int64_t>(count, 0) + comparison.comparison.mismatched;
     }
     return count;
   }
@@ -278,7 +280,7 @@ class Analysis {
   void doubt_conventions() {
     const auto is_doubtful = [this](const Group& group) {
       return !group.advisory && group.cause == Cause::kImplementationError && group.at_fault == AtFault::kObserved &&
-             tells_conventions(group.gradient);
+             shows_conventions(group.gradient);
     };
     int64_t wrong = 0, all = 0;
     for (const Group& group : report_.groups) {
@@ -299,9 +301,9 @@ class Analysis {
 
   // No side is wrong whose gradients fit the conventions that it follows.
   void charge_conventions() {
-    const auto recharge = [](auto& one) {
-      const bool mistaken = !one.advisory && one.cause == Cause::kImplementationError;
-      if (mistaken && one.at_fault == AtFault::kObserved) one.at_fault = AtFault::kConvention;
+    const auto recharge = [](auto& item) {
+      const bool mistaken = !item.advisory && item.cause == Cause::kImplementationError;
+      if (mistaken && item.at_fault == AtFault::kObserved) item.at_fault = AtFault::kConvention;
     };
     std::ranges::for_each(report_.judged, recharge);
     std::ranges::for_each(report_.findings, recharge);
@@ -324,9 +326,9 @@ class Analysis {
     if (reference_ && &expected == &*reference_) found = search_reduction(*reference_, gradient, unexplained) || found;
     if (!material_.before[gradient.place()]) found = search_leftover(gradient) || found;
     if (!found) return;
-    // What rounding explains as well may be what the reduction makes of it.
-    const auto is_open = [](const Judgement& one) {
-      return one.cause == Cause::kImplementationError || is_rounding(one.cause);
+    // A value that rounding explains, too, may be what the reduction makes of it.
+    const auto is_open = [](const Judgement& judgement) {
+      return judgement.cause == Cause::kImplementationError || is_rounding(judgement.cause);
     };
     std::vector<int64_t> open;
     for (const Judgement& judgement : judgements) {

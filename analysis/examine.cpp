@@ -58,7 +58,7 @@ std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
   const Tolerance tolerance = tolerance_of(gradient);
   for_each(gradient, elements, [&](size_t i, Cache& cache) {
     const ElementId id = material_.call->element_id(gradient, elements[i]);
-    const Suspect element = suspect(expected, id, cache, /*tells=*/false);
+    const Suspect element = suspect(expected, id, cache, /*wants_reasons=*/false);
     const Diagnosis diagnosis = diagnose(element);
     const bool may_be_chance = few_bits && diagnosis.cause == Cause::kUninitializedOutput;
     judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault,
@@ -90,7 +90,7 @@ std::optional<double> Examiner::before_of(const ElementId& id) const {
   return by_chance_[at] && std::isfinite(value) ? std::nullopt : std::optional(value);
 }
 
-Suspect Examiner::suspect(const Side& expected, const ElementId& id, Cache& cache, bool tells) const {
+Suspect Examiner::suspect(const Side& expected, const ElementId& id, Cache& cache, bool wants_reasons) const {
   const Gradient gradient = id.gradient;
   const Tolerance tolerance = tolerance_of(gradient);
   const double truth = material_.float64.of(gradient).at(id.flat);
@@ -119,13 +119,13 @@ Suspect Examiner::suspect(const Side& expected, const ElementId& id, Cache& cach
           any,
           tolerance,
           cache,
-          tells,
+          wants_reasons,
           leftover ? &*leftover : nullptr};
 }
 
 Finding Examiner::describe_element(const Side& expected, const ElementId& id, Cache& cache) const {
   Finding finding;
-  static_cast<Diagnosis&>(finding) = diagnose(suspect(expected, id, cache, /*tells=*/true));
+  static_cast<Diagnosis&>(finding) = diagnose(suspect(expected, id, cache, /*wants_reasons=*/true));
   finding.gradient = id.gradient;
   finding.flat = id.flat;
   finding.index = id.index;

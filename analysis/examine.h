@@ -53,7 +53,7 @@ class Examiner {
   Finding describe_element(const Side& expected, const ElementId& id, Cache& cache) const;
   // Returns what the buffer held there, if that is known and is evidence.
   std::optional<double> before_of(const ElementId& id) const;
-  Suspect suspect(const Side& expected, const ElementId& id, Cache& cache, bool tells) const;
+  Suspect suspect(const Side& expected, const ElementId& id, Cache& cache, bool wants_reasons) const;
 
   const Material& material_;
   const Settings& settings_;

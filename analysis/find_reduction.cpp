@@ -15,7 +15,7 @@ namespace {
 // Elements that are tried, and how few of them say nothing.
 constexpr size_t kMostTried = 96, kFewestTried = 8;
 // Results that have room for so many more bits than a narrow type, and how few of them say nothing about it.
-constexpr int kFewestFreeBits = 4, kFewestTold = 4;
+constexpr int kFewestFreeBits = 4, kFewestDeciding = 4;
 constexpr int64_t kMostLookedAt = 1024;
 // Bits of evidence with which none of over a thousand reductions passes by chance more than once in 2^50 captures.
 constexpr double kEvidenceBits = 64;
@@ -129,19 +129,19 @@ class Search {
     const int stored = std::min(own_bits_, Precision::of(side_.of(gradient_).dtype).bits);
     return analysis::free_bits(narrow, stored, tried.value, tried.magnitude);
   }
-  bool tells_type(Narrow narrow, const Tried& tried) const { return free_bits(narrow, tried) >= kFewestFreeBits; }
+  bool shows_type(Narrow narrow, const Tried& tried) const { return free_bits(narrow, tried) >= kFewestFreeBits; }
 
   // Returns the type of the fewest bits that nearly all results are numbers of.
   std::optional<Narrow> type_of_results() const {
     for (const Narrow narrow : {Narrow::kBFloat16, Narrow::kFloat16, Narrow::kFloat32}) {
       if (significand_bits(narrow) >= own_bits_) continue;
-      int64_t telling = 0, such = 0;
+      int64_t deciding = 0, such = 0;
       for (const Tried& tried : tried_) {
-        if (!tells_type(narrow, tried)) continue;
-        ++telling;
+        if (!shows_type(narrow, tried)) continue;
+        ++deciding;
         such += round_to(narrow, tried.value) == tried.value;
       }
-      if (telling >= kFewestTold && 4 * such >= 3 * telling) return narrow;
+      if (deciding >= kFewestDeciding && 4 * such >= 3 * deciding) return narrow;
     }
     return std::nullopt;
   }
@@ -218,8 +218,8 @@ class Search {
   // Returns how seldom an error of the size that this one has, but of other origin, would have fitted.
   double chance_bits(const Tried& tried, const Reduction& reduction, const Match& match) const {
     double bits = std::max(0.0, std::log2(std::abs(tried.value - tried.exact) / match.bound));
-    const bool told_by_result = reduction.rounds(kResult) && round_to(reduction.narrow, tried.exact) != tried.exact;
-    if (told_by_result) bits += free_bits(reduction.narrow, tried);
+    const bool rounds_result = reduction.rounds(kResult) && round_to(reduction.narrow, tried.exact) != tried.exact;
+    if (rounds_result) bits += free_bits(reduction.narrow, tried);
     return bits;
   }
 

@@ -51,7 +51,7 @@ double input_at(const Call& call, const ElementId& id) {
   return input ? input.at(id.flat) : 0;
 }
 
-// The operator is linear in everything but coordinates.
+// Returns the derivative with respect to an input in which the operator is linear: all but coordinates.
 std::optional<Derivatives> linear_derivative(const Call& call, const Conventions& conventions, const ElementId& id) {
   const double x = input_at(call, id), step = std::max(1.0, std::abs(x));
   const Loss above = call.loss_at(conventions, id, x + step), below = call.loss_at(conventions, id, x - step);
@@ -163,7 +163,7 @@ std::vector<int64_t> choose(const Call& call, Gradient gradient, const Gradcheck
   return chosen;
 }
 
-// By how many times its bound a value is off.
+// Returns by how many times its bound a value is off.
 double excess(const FailedElement& failed) { return failed.checked.distance / failed.checked.bound; }
 
 void add_failure(SideCheck& check, FailedElement failed) {

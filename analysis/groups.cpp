@@ -56,8 +56,8 @@ Rounding count_rounding(const std::vector<JudgedElements>& judged) {
   return rounding;
 }
 
-// A side that rounding alone makes miss here and there, no oftener than others, is not wrong: the tolerance asks for
-// more than the precision has. Rounding errors are charged to a side only if at least half of them are its own.
+// Returns who is at fault. A side that misses only by rounding, no more often than the others, is not wrong: the
+// tolerance is tighter than the type can meet. A side is charged with rounding only if at least half of it is its own.
 AtFault charged_with(const JudgedElements& set, const Rounding& rounding) {
   const bool a_side = set.at_fault == AtFault::kObserved || set.at_fault == AtFault::kReference;
   if (set.advisory || !is_rounding(set.cause) || !a_side) return set.at_fault;
@@ -149,8 +149,8 @@ bool Group::contains(const Finding& finding) const {
 bool Group::is_complete() const {
   int64_t within = 1;
   for (const Extent& extent : extents) {
-    const bool told = extent.dimension.implied() && gradient.scattered();
-    if (!told) within *= extent.distinct;
+    const bool is_determined = extent.dimension.implied() && gradient.scattered();
+    if (!is_determined) within *= extent.distinct;
   }
   return within == elements;
 }

@@ -28,7 +28,7 @@ struct Landing {
   bool last_resort = false;  // explains only what no other landing does
 
   static constexpr int32_t kOutside = -2;
-  bool operator==(const Landing& other) const { return region == other.region; }
+  bool operator==(const Landing& landing) const { return region == landing.region; }
 };
 
 // Every landing within the coordinate's error, the exact one first. If the error spans several cells (locations far
@@ -58,11 +58,11 @@ inline double nearest_boundary(double coordinate) { return std::nearbyint(coordi
 
 // One way in which a compiler may evaluate a coordinate.
 struct Evaluation {
-  std::string name;    // "as written", "contracted" (with fused multiply-adds)
-  double coordinate;   // its result
-  Landing landing;     // where that is
-  bool stops = false;  // it is what a count has stopped at that its type cannot count beyond
-  std::string told{};  // in place of the coordinate, where something else decides the landing
+  std::string name;           // "as written", "contracted" (with fused multiply-adds)
+  double coordinate;          // its result
+  Landing landing;            // where that is
+  bool stops = false;         // it is what a count has stopped at that its type cannot count beyond
+  std::string description{};  // in place of the coordinate, where something else decides the landing
 };
 
 }  // namespace msda::analysis

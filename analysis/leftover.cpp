@@ -50,10 +50,10 @@ int64_t times_the_gradient(const Material& material, const Side& recorded, Gradi
   const double times = std::round(*middle);
   if (!(times >= 1 && times <= kMost)) return 0;
   const bool all = std::ranges::all_of(elements, [&](int64_t flat) {
-    const Explanation one =
+    const Explanation explanation =
         explain(*material.call, recorded, material.call->element_id(gradient, flat), before.at(flat) / times, cache);
     // So many launches round as often.
-    return std::ranges::any_of(one.candidates, [&](const Match& m) { return m.residual <= times * m.bound; });
+    return std::ranges::any_of(explanation.candidates, [&](const Match& m) { return m.residual <= times * m.bound; });
   });
   return all ? static_cast<int64_t>(times) : 0;
 }
@@ -61,7 +61,7 @@ int64_t times_the_gradient(const Material& material, const Side& recorded, Gradi
 // Returns whether the side's values are the gradient added to the result.
 bool is_beneath(const Material& material, const Side& recorded, Gradient gradient, const Tensor& result, Cache& cache) {
   const Tensor& observed = recorded.of(gradient);
-  int64_t telling = 0;
+  int64_t unexplained = 0;
   for (const int64_t flat : examined(result, [&](int64_t at) { return std::isfinite(observed.at(at)); })) {
     const ElementId id = material.call->element_id(gradient, flat);
     const double added = observed.at(flat) - result.at(flat);
@@ -70,9 +70,9 @@ bool is_beneath(const Material& material, const Side& recorded, Gradient gradien
     if (std::ranges::none_of(of_added.candidates, [&](const Match& m) { return m.residual <= m.bound + slack; })) {
       return false;
     }
-    telling += !explain(*material.call, recorded, id, cache).explained();
+    unexplained += !explain(*material.call, recorded, id, cache).explained();
   }
-  return telling >= kFewestEqual;
+  return unexplained >= kFewestEqual;
 }
 
 }  // namespace

@@ -100,11 +100,11 @@ class Minimizer {
   // them alone.
   bool has_recorded_bits(const Recipe& recipe, const SmallCall& call) const {
     if (recipe.moved) return false;
-    return std::ranges::none_of(call.replayed, [&](const ReplayedElements& one) {
-      const bool recorded = one.side == call.material.recorded.name;
+    return std::ranges::none_of(call.replayed, [&](const ReplayedElements& elements) {
+      const bool recorded = elements.side == call.material.recorded.name;
       const bool blameless = target_.at_fault == (recorded ? AtFault::kReference : AtFault::kObserved);
-      return !blameless && one.tensor == target_.gradient.name() &&
-             std::ranges::find(one.whole, target_.flat) != one.whole.end();
+      return !blameless && elements.tensor == target_.gradient.name() &&
+             std::ranges::find(elements.whole, target_.flat) != elements.whole.end();
     });
   }
 
@@ -124,7 +124,7 @@ class Minimizer {
     return std::nullopt;
   }
 
-  // The sums of a scattered gradient depend on the order of their addends: several are tried.
+  // Tries several orders, since the sums of a scattered gradient depend on the order of their addends.
   bool accepts_in_some_order(Recipe recipe) {
     if (accepts(recipe)) return true;
     constexpr uint64_t kSeeds = 4;
@@ -272,9 +272,9 @@ class Minimizer {
       for (int64_t at = 0; at < moved.view().elements() && moved.view().elements() <= 3; ++at) {
         if (now.view().at(at) == moved.view().at(at)) continue;
         for (const int steps : {1, -1, kNeighbours, -kNeighbours}) {
-          Inputs other = cropped;
-          store(other[i].bytes.data(), moved.dtype, at, neighbour_in(moved.view().at(at), moved.dtype, steps));
-          if (try_moved(std::move(other))) return true;
+          Inputs candidate = cropped;
+          store(candidate[i].bytes.data(), moved.dtype, at, neighbour_in(moved.view().at(at), moved.dtype, steps));
+          if (try_moved(std::move(candidate))) return true;
         }
       }
     }

@@ -38,7 +38,7 @@ Format format_of(Narrow narrow) {
   return {"?", 53, -1022, INFINITY, Ties::kEven};
 }
 
-// A subnormal of the type: a multiple of its smallest number.
+// Rounds to a subnormal of the type: a multiple of its smallest number.
 double round_subnormal(const Format& format, double x) {
   const double smallest = std::ldexp(1.0, format.lowest_exponent + 1 - format.bits), multiple = x / smallest;
   switch (format.ties) {

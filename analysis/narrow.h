@@ -21,9 +21,9 @@ inline constexpr Narrow kNarrowings[] = {Narrow::kTf32Even, Narrow::kTf32Away,  
 const char* type_name(Narrow narrow);      // "tf32", "bfloat16", "float16", "float32"
 const char* rounding_name(Narrow narrow);  // "to nearest even", "to nearest, ties away from zero", "truncated"
 int significand_bits(Narrow narrow);       // the hidden one included
-// As a type that tensors may have; TF32 is none, and float32 stands for it.
+// Returns the type that tensors may have; TF32 is none, and float32 stands for it.
 msda_dtype stored_type(Narrow narrow);
-// As a bound on rounding sees it.
+// Returns the precision that a bound on rounding uses.
 Precision precision_of(Narrow narrow);
 
 double round_to(Narrow narrow, double x);

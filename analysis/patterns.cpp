@@ -29,8 +29,8 @@ std::vector<WrongValue> sample_of(const Call& call, const Group& group, const Te
 }
 
 // Returns the median of values of which nine in ten are as good as equal; the others may have been rounded to nothing.
-std::optional<double> common(std::vector<double> values, size_t of) {
-  if (values.size() * 10 < of * 9) return std::nullopt;
+std::optional<double> common(std::vector<double> values, size_t total) {
+  if (values.size() * 10 < total * 9) return std::nullopt;
   std::ranges::sort(values);
   const double low = values[values.size() / 20], high = values[values.size() - 1 - values.size() / 20];
   const double median = values[values.size() / 2];

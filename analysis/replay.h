@@ -23,7 +23,7 @@ size_t bytes_of(const Tensor& tensor);
 // type; that of the gradient's input where nothing was recorded.
 msda_dtype result_type(const Call& call, const Side& recorded, Gradient gradient, msda_mode mode);
 
-// With memory for every gradient, not yet computed: in the types of `types` where that has tensors.
+// Returns memory for every gradient, not yet computed: in the types of `types` where that has tensors.
 OwnedSide uncomputed_side(const Call& call, const std::string& name, const Conventions& conventions, msda_mode mode,
                           const Side& types);
 

@@ -41,9 +41,9 @@ std::vector<std::pair<size_t, double>> with_scales(const Call& call, const Eleme
   const Element& first = candidates[computed].element;
   if (axes.empty() || axes[0].size != 0 || first.value == 0) return all;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    const Element& other = candidates[i].element;
-    const double scale = other.value / first.value;
-    const bool only_divided = std::abs(other.cancelled - scale * first.cancelled) <= 1e-9 * other.cancelled;
+    const Element& element = candidates[i].element;
+    const double scale = element.value / first.value;
+    const bool only_divided = std::abs(element.cancelled - scale * first.cancelled) <= 1e-9 * element.cancelled;
     if (i != computed && only_divided) all.emplace_back(i, scale);
   }
   return all;

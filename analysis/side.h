@@ -29,7 +29,7 @@ struct Side {
     const auto& found = reduction[gradient.place()];
     return found ? &*found : nullptr;
   }
-  // As if it computed the gradient in this arithmetic.
+  // Returns the side as if it computed the gradient in this arithmetic.
   Side in(msda_dtype dtype, Gradient gradient) const {
     Side side = *this;
     side.arithmetic[gradient.place()] = dtype;
@@ -60,10 +60,10 @@ struct Explanation {
 // Explains the side's value of the element, or another `value` in its place.
 Explanation explain(const Call& call, const Side& side, const ElementId& id, Cache& cache);
 Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, Cache& cache);
-// By arithmetic with a reduction.
+// Explains the value by arithmetic with a reduction.
 Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
                             Cache& cache);
-// By the side's arithmetic or, if that fails or fits much worse, with the reduction found for the side.
+// Explains the value by the side's arithmetic or, if that fails or fits much worse, with the side's reduction.
 Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache);
 
 // Returns the error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.

@@ -44,12 +44,12 @@ struct SmallCalls::Unchanged {
 };
 
 void SmallCalls::only_smaller_than(const SmallCall& small) {
-  for (const ReplayedElements& one : small.replayed) {
+  for (const ReplayedElements& elements : small.replayed) {
     for (const Gradient gradient : whole_.call->gradients()) {
-      if (one.tensor != gradient.name() || one.whole.empty()) continue;
-      auto& lost = lost_[{one.side, one.tensor}];
+      if (elements.tensor != gradient.name() || elements.whole.empty()) continue;
+      auto& lost = lost_[{elements.side, elements.tensor}];
       lost.resize(static_cast<size_t>(Tensor{nullptr, MSDA_FLOAT32, whole_.call->shape_of(gradient)}.elements()));
-      for (const int64_t flat : one.whole) lost[static_cast<size_t>(flat)] = true;
+      for (const int64_t flat : elements.whole) lost[static_cast<size_t>(flat)] = true;
     }
   }
 }

@@ -54,7 +54,7 @@ struct SmallCall {
   Tensor before(Gradient gradient) const { return material.before[gradient.place()]; }
 };
 
-// As many as `threads`, but one for a small call: threads take longer to begin than it takes.
+// Returns `threads`, but 1 for a small call: threads take longer to begin than it takes.
 int threads_for(const Inputs& inputs, int threads);
 
 // Makes smaller calls of one recorded call, whose material must outlive it.

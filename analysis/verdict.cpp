@@ -56,8 +56,8 @@ struct Charge {
   int64_t elements = 0;
   bool mistakes = false;
 
-  void add(const Group& group, const Call& of) {
-    call = &of;
+  void add(const Group& group, const Call& analyzed) {
+    call = &analyzed;
     causes[group.cause] += group.elements;
     tensors.insert(name_of(group.gradient));
     elements += group.elements;
@@ -79,7 +79,7 @@ AtFault party_at_fault(const Charges& charges) {
   return charges.empty() ? AtFault::kNone : charges.begin()->first;
 }
 
-// A kernel whose errors lean one way is not called right.
+// Returns a sentence that does not call a kernel right whose errors lean one way.
 const char* tolerance_sentence(const Verdict& counts) {
   const bool leans = !counts.biases.empty();
   if (!counts.tolerance_given) {
@@ -110,8 +110,8 @@ std::string sentence(AtFault at_fault, const Charge& charge, const Verdict& coun
 std::string further_sentence(AtFault party, const Charge& charge, const Verdict& counts) {
   const bool a_side = party == AtFault::kObserved || party == AtFault::kReference;
   if (!a_side || charge.mistakes) return sentence(party, charge, counts, /*both=*/charge.mistakes);
-  return fmt::format("By rounding alone {} misses {}.",
-                     party == AtFault::kObserved ? "the recorded kernel" : "the reference", charge.text());
+  return fmt::format("{} misses {} by rounding alone.",
+                     party == AtFault::kObserved ? "The recorded kernel" : "The reference", charge.text());
 }
 
 std::string summarize(const Charges& charges, AtFault at_fault, bool has_reference, const Verdict& counts) {
@@ -130,14 +130,13 @@ std::string summarize(const Charges& charges, AtFault at_fault, bool has_referen
         fmt::format(" Rounding explains {} beyond the customary tolerance.", elements(counts.explained_by_rounding));
   }
   if (counts.explained_by_16_bits > 0) {
-    summary += fmt::format(
-        " Of what rounding explains, {} can only be arithmetic in 16 bits, within whose wide bounds mistakes may hide.",
-        elements(counts.explained_by_16_bits));
+    summary += fmt::format(" Rounding explains {} only as arithmetic in 16 bits, whose wide bounds may hide mistakes.",
+                           elements(counts.explained_by_16_bits));
   }
   return summary + counts.biases;
 }
 
-// Where the first elements of a group lie.
+// Returns where the first elements of a group lie.
 std::string places_of(const Call& call, const Group& group) {
   constexpr size_t kMost = 3;
   std::vector<std::string> places;
@@ -208,9 +207,9 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
   Verdict all;
   int64_t drifting = 0;
   for (const Verdict& verdict : verdicts) {
-    const bool tells_more = all.causes.empty() && verdict.causes.empty() &&
-                            ((verdict.advice && !all.advice) || (!verdict.biases.empty() && all.biases.empty()));
-    if (verdict.at_fault < all.at_fault || all.summary.empty() || tells_more) {
+    const bool has_news = all.causes.empty() && verdict.causes.empty() &&
+                          ((verdict.advice && !all.advice) || (!verdict.biases.empty() && all.biases.empty()));
+    if (verdict.at_fault < all.at_fault || all.summary.empty() || has_news) {
       all.at_fault = std::min(all.at_fault, verdict.at_fault);
       all.summary = verdict.summary;
       all.biases = verdict.biases;

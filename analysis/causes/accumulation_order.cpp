@@ -47,19 +47,20 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   // More orders reach farther. If no evidence is wanted, the search stops at the first orders that decide the cause.
   const auto try_them = [&](const Addends& addends, double sum, double value, const Side& side) {
     const Enough enough = [&](const Spread& tried) { return shown(tried, sum, value, side); };
-    return try_orders(addends, side.arithmetic_of(s.id.gradient), Orders::kAll, kShuffles, s.tells ? nullptr : enough);
+    return try_orders(addends, side.arithmetic_of(s.id.gradient), Orders::kAll, kShuffles,
+                      s.wants_reasons ? nullptr : enough);
   };
   const Spread spread = try_them(observed, observed_sum, s.observed_value, s.observed);
   if (!shown(spread, observed_sum, s.observed_value, s.observed)) return std::nullopt;
   double reach = reached(spread, observed_sum, s.observed_value, s.observed);
   if (!s.against_float64) {
-    const Spread other = try_them(expected, expected_sum, s.expected_value, s.expected);
-    if (!shown(other, expected_sum, s.expected_value, s.expected)) return std::nullopt;
-    reach += reached(other, expected_sum, s.expected_value, s.expected);
+    const Spread expected_spread = try_them(expected, expected_sum, s.expected_value, s.expected);
+    if (!shown(expected_spread, expected_sum, s.expected_value, s.expected)) return std::nullopt;
+    reach += reached(expected_spread, expected_sum, s.expected_value, s.expected);
   }
 
   Diagnosis diagnosis{Cause::kAccumulationOrder, rounding_fault(s)};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   Evidence& e = diagnosis.evidence;
   e["addends"] = observed.values.size();
   e["sum_of_magnitudes"] = number(observed.magnitude());

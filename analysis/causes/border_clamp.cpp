@@ -11,7 +11,7 @@ std::optional<Diagnosis> test_border_clamp(const Suspect& s) {
   const auto crossing = find_crossing(s);
   if (!crossing) return std::nullopt;
   Diagnosis diagnosis{Cause::kBorderClamp, AtFault::kConvention};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   diagnosis.evidence = crossing_evidence(s, *crossing);
   const auto observed = side_coordinate(s, *crossing, s.observed, *crossing->pair.observed);
   const auto expected = side_coordinate(s, *crossing, s.expected, *crossing->pair.expected);

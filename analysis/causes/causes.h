@@ -26,7 +26,7 @@ struct Suspect {
   bool any_holds;  // some result in the recorded precision is: recorded, reference or a replay of a fixed order
   Tolerance tolerance;
   Cache& cache;
-  bool tells = true;                   // evidence and reasons are wanted, not the cause and the fault alone
+  bool wants_reasons = true;           // and evidence, not the cause and the fault alone
   const Leftover* leftover = nullptr;  // whose result `before` was, if known
 
   bool reduced() const { return of_observed.reduced || of_expected.reduced; }
@@ -38,7 +38,7 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect&);
 std::optional<Diagnosis> test_border_clamp(const Suspect&);
 std::optional<Diagnosis> test_stopped_sum(const Suspect&);
 std::optional<Diagnosis> test_accumulation_order(const Suspect&);
-// Where neither a jump alone nor rounding alone separates the sides, though both together would.
+// Applies if neither a jump alone nor rounding alone separates the sides, though both together would.
 std::optional<Diagnosis> test_unwritten_beside_rounding(const Suspect&);
 // rounding or, where the condition is bad, ill_conditioned.
 std::optional<Diagnosis> test_ill_conditioned(const Suspect&);

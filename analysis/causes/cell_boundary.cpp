@@ -22,21 +22,21 @@ std::optional<Diagnosis> jump_without_cells(const Suspect& s) {
   const double from = pair->observed->element.value, to = pair->expected->element.value;
   if (std::abs(from - to) < std::abs(s.observed_value - s.expected_value) / 2) return std::nullopt;
   Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s)};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   Evidence sides = Evidence::array();
   for (const auto& [side, way, match] :
        {std::tuple(&s.observed, &*observed, pair->observed), std::tuple(&s.expected, &*expected, pair->expected)}) {
     sides.push_back({{"side", side->name},
                      {"evaluation", way->name},
-                     {"told", way->told},
+                     {"told", way->description},
                      {"gradient_there", number(match->element.value)},
                      {"rounding_bound", number(match->bound)}});
   }
   diagnosis.evidence["sides"] = sides;
   const auto names = arithmetic_names(s);
-  diagnosis.why =
-      fmt::format("{} in {} arithmetic ({}); {} in {} ({}): the gradient jumps from {:.9g} to {:.9g}", observed->told,
-                  names.observed, observed->name, expected->told, names.expected, expected->name, from, to);
+  diagnosis.why = fmt::format("{} in {} arithmetic ({}); {} in {} ({}): the gradient jumps from {:.9g} to {:.9g}",
+                              observed->description, names.observed, observed->name, expected->description,
+                              names.expected, expected->name, from, to);
   return diagnosis;
 }
 
@@ -49,7 +49,7 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
   const bool same_dialect = s.observed.conventions.dialect == s.expected.conventions.dialect;
   if (!crossing || (!crossing->other_cell && !same_dialect)) return std::nullopt;
   Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s)};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   diagnosis.evidence = crossing_evidence(s, *crossing);
   const auto observed = side_coordinate(s, *crossing, s.observed, *crossing->pair.observed);
   const auto expected = side_coordinate(s, *crossing, s.expected, *crossing->pair.expected);

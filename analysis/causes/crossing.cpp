@@ -31,7 +31,7 @@ bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
 double gradient_there(const Suspect& s, const Side& side, const Explanation& of_side, const Match& match) {
   if (!of_side.reduced) return match.element.value;
   const Explanation plain = explain(s.call, side, s.id, of_side.value, s.cache);
-  const auto same_place = [&](const Match& one) { return std::ranges::equal(one.place, match.place); };
+  const auto same_place = [&](const Match& candidate) { return std::ranges::equal(candidate.place, match.place); };
   const auto found = std::ranges::find_if(plain.candidates, same_place);
   return found != plain.candidates.end() ? found->element.value : match.element.value;
 }
@@ -81,14 +81,14 @@ SideCoordinate side_coordinate(const Suspect& s, const Crossing& crossing, const
   const Landing& landing = match.place[crossing.axis];
   for (const Evaluation& way : ways) {
     if (way.landing != landing) continue;
-    if (!way.told.empty()) return {std::nullopt, "", way.name, landing.low, way.told};
+    if (!way.description.empty()) return {std::nullopt, "", way.name, landing.low, way.description};
     return {way.coordinate, hex_of(way.coordinate, type), way.name, landing.low, ""};
   }
   return {std::nullopt, "", "unknown", landing.low, ""};
 }
 
 std::string SideCoordinate::text() const {
-  if (!told.empty()) return told;
+  if (!description.empty()) return description;
   return coordinate ? fmt::format("{:.9g} ({})", *coordinate, hex) : "a coordinate";
 }
 
@@ -108,20 +108,20 @@ Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
   const auto describe = [&](const Side& side, const Match& match) {
     const auto at = side_coordinate(s, crossing, side, match);
     const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
-    Evidence told = Evidence::object();
-    told["side"] = side.name;
-    told["dialect"] = msda_dialect_name(side.conventions.dialect);
+    Evidence side_evidence = Evidence::object();
+    side_evidence["side"] = side.name;
+    side_evidence["dialect"] = msda_dialect_name(side.conventions.dialect);
     if (at.coordinate) {
-      told["coordinate"] = number(*at.coordinate);
-      told["coordinate_hex"] = at.hex;
+      side_evidence["coordinate"] = number(*at.coordinate);
+      side_evidence["coordinate_hex"] = at.hex;
     }
-    told["evaluation"] = at.evaluation;
-    told["cell"] = at.cell;
-    told["clipped"] = match.place[crossing.axis].clipped;
-    told["coordinate_error_bound"] = number(s.call.coordinate(side.conventions, crossing.at, precision).error);
-    told["gradient_there"] = number(match.element.value);
-    told["rounding_bound"] = number(match.bound);
-    return told;
+    side_evidence["evaluation"] = at.evaluation;
+    side_evidence["cell"] = at.cell;
+    side_evidence["clipped"] = match.place[crossing.axis].clipped;
+    side_evidence["coordinate_error_bound"] = number(s.call.coordinate(side.conventions, crossing.at, precision).error);
+    side_evidence["gradient_there"] = number(match.element.value);
+    side_evidence["rounding_bound"] = number(match.bound);
+    return side_evidence;
   };
   evidence["sides"] = {describe(s.observed, *crossing.pair.observed), describe(s.expected, *crossing.pair.expected)};
   return evidence;

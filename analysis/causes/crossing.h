@@ -20,7 +20,7 @@ struct Crossing {
   MatchPair pair;
 };
 
-// Empty unless both sides are explained, and only by different landings.
+// Returns nothing unless both sides are explained, and only by different landings.
 std::optional<Crossing> find_crossing(const Suspect&);
 
 // Location, exact coordinate, each side's coordinate in decimal and hex with its cell, errors, gradients of both
@@ -33,7 +33,7 @@ struct SideCoordinate {
   std::optional<double> coordinate;
   std::string hex, evaluation;
   int32_t cell;
-  std::string told;  // by the operator, in place of the coordinate
+  std::string description;  // by the operator, in place of the coordinate
   // "4.5 (0x40900000)", or "a coordinate".
   std::string text() const;
 };

@@ -11,13 +11,16 @@ namespace msda::analysis {
 
 namespace {
 
-// Where two sides evaluate in different ways what has no cells.
+// Returns how two sides evaluate what has no cells, if they differ.
 std::string text_of_ways(const Suspect& s, const MatchPair& pair) {
   if (pair.same_landing()) return "";
   const auto observed = way_of(s, s.observed, *pair.observed), expected = way_of(s, s.expected, *pair.expected);
   if (!observed || !expected) return "";
-  const auto told = [](const Evaluation& way) { return way.told.empty() ? "the sum is " + way.name : way.told; };
-  return fmt::format("{}: {}; {}: {}. Besides, ", s.observed.name, told(*observed), s.expected.name, told(*expected));
+  const auto described = [](const Evaluation& way) {
+    return way.description.empty() ? "the sum is " + way.name : way.description;
+  };
+  return fmt::format("{}: {}; {}: {}. Besides, ", s.observed.name, described(*observed), s.expected.name,
+                     described(*expected));
 }
 
 }  // namespace
@@ -35,7 +38,7 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
   constexpr double kWell = 2;  // conditioned: up to here no more than a bit is lost
   const bool ill = element.condition() > kWell || worse.from_coordinates > worse.from_rounding || !pair->same_landing();
   Diagnosis diagnosis{ill ? Cause::kIllConditioned : Cause::kRounding, rounding_fault(s)};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   const double allowed = s.tolerance.atol + s.tolerance.rtol * std::abs(s.expected_value);
   Evidence& e = diagnosis.evidence;
   e["condition_number"] = number(element.condition());
@@ -51,14 +54,14 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
     Evidence coordinates = Evidence::array();
     for (const Side* side : {&s.observed, &s.expected}) {
       const msda_dtype type = side->arithmetic_of(s.id.gradient) == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32;
-      Evidence told = Evidence::object();
-      told["side"] = side->name;
+      Evidence evidence = Evidence::object();
+      evidence["side"] = side->name;
       const Axes axes = s.call.axes(s.id);
       for (size_t axis = 0; axis < axes.size(); ++axis) {
         const auto ways = s.call.evaluations(side->conventions, axes[axis], type);
-        told[std::string(1, axis_name(axis))] = number(ways[0].coordinate);
+        evidence[std::string(1, axis_name(axis))] = number(ways[0].coordinate);
       }
-      coordinates.push_back(told);
+      coordinates.push_back(evidence);
     }
     e["coordinates"] = coordinates;
   }

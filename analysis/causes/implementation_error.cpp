@@ -42,26 +42,28 @@ std::vector<std::string> matching_mistakes(const Suspect& s, const Side& side, c
 
 Evidence describe(const Explanation& explanation, const Side& side) {
   const Match& exact = explanation.exact();
-  Evidence told = Evidence::object();
-  told["side"] = side.name;
-  told["explained"] = explanation.explained();
-  told["error"] = number(explanation.value - exact.element.value);
-  told["rounding_bound"] = number(exact.of_choice);
-  if (exact.element.ties.any()) told["samples_on_ties"] = exact.element.ties.tied.size();
-  return told;
+  Evidence evidence = Evidence::object();
+  evidence["side"] = side.name;
+  evidence["explained"] = explanation.explained();
+  evidence["error"] = number(explanation.value - exact.element.value);
+  evidence["rounding_bound"] = number(exact.of_choice);
+  if (exact.element.ties.any()) evidence["samples_on_ties"] = exact.element.ties.tied.size();
+  return evidence;
 }
 
 }  // namespace
 
 Diagnosis implementation_error(const Suspect& s) {
-  // Where rounding explains each side, but one of them with a reduction only and in other cells, that one is wrong.
-  const auto is_exact = [](const Explanation& of) { return std::ranges::find(of.matches, 0u) != of.matches.end(); };
+  // If rounding explains each side, but one only with a reduction and in other cells, that side is wrong.
+  const auto is_exact = [](const Explanation& explanation) {
+    return std::ranges::find(explanation.matches, 0u) != explanation.matches.end();
+  };
   const bool observed_wrong = !s.of_observed.explained() ||
                               (s.of_expected.explained() && !(is_exact(s.of_observed) && !is_exact(s.of_expected)));
   const Side& side = observed_wrong ? s.observed : s.expected;
   const Explanation& explanation = observed_wrong ? s.of_observed : s.of_expected;
   Diagnosis diagnosis{Cause::kImplementationError, observed_wrong ? AtFault::kObserved : AtFault::kReference};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   const Match& exact = explanation.exact();
   diagnosis.evidence["sides"] = {describe(s.of_observed, s.observed), describe(s.of_expected, s.expected)};
   const auto mistakes = matching_mistakes(s, side, explanation);

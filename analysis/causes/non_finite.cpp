@@ -120,7 +120,7 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
         observed ? s.observed_value : s.expected_value, false};
   }
   Diagnosis diagnosis{Cause::kNonFinite, fault_of(s, *first)};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   diagnosis.evidence["first"] = first->where;
   if (!first->index.empty()) diagnosis.evidence["first_index"] = first->index;
   diagnosis.evidence["first_value"] = number(first->value);
@@ -155,7 +155,7 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
     diagnosis.why =
         fmt::format("the first that is not finite on the way here is {}{} = {}", first->where, at, first->value);
     if (first->where.starts_with("outputs/")) {
-      diagnosis.why += ": the inputs, the stages and float64 are finite, the kernel made it up";
+      diagnosis.why += ": the inputs, the stages and float64 are finite, the kernel produced it";
     }
   }
   return diagnosis;

@@ -27,7 +27,7 @@ std::string type_text(const std::vector<std::string>& types) {
   std::vector<std::string> texts;
   for (const std::string& type : types) texts.push_back(type_text(type));
   const std::string text = fmt::format("{}", fmt::join(texts, " or "));
-  return types.size() == 1 ? text : text + " (none of these numbers tells them apart)";
+  return types.size() == 1 ? text : text + " (none of these numbers distinguishes them)";
 }
 
 // Returns the rounding of all reductions that fit alike; they may differ in how they round numbers that lie halfway.
@@ -56,12 +56,12 @@ std::string words_of(const Call& call, const FoundReduction& reduction) {
 
 const Match& closest(const Explanation& explanation) { return explanation.candidates[explanation.matches.front()]; }
 
-// In the arithmetic of the tensors' type.
+// Explains the value in the arithmetic of the tensors' type.
 Explanation plainly(const Suspect& s, const Side& side, double value) {
   return explain(s.call, side, s.id, value, s.cache);
 }
 
-void tell(const Suspect& s, const Side& side, const Explanation& reduced, Diagnosis& diagnosis) {
+void describe_reduction(const Suspect& s, const Side& side, const Explanation& reduced, Diagnosis& diagnosis) {
   const FoundReduction& reduction = *side.reduction_of(s.id.gradient);
   const Match &fit = closest(reduced), plain = plainly(s, side, reduced.value).exact();
   const char* own = msda_dtype_name(side.arithmetic_of(s.id.gradient));
@@ -95,11 +95,11 @@ std::optional<Diagnosis> test_reduced_precision(const Suspect& s) {
   const bool expected_alone =
       !s.of_observed.reduced || (s.of_expected.reduced && s.observed_holds && !s.expected_holds);
   Diagnosis diagnosis{Cause::kReducedPrecision, expected_alone ? AtFault::kReference : AtFault::kObserved};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   if (expected_alone) {
-    tell(s, s.expected, s.of_expected, diagnosis);
+    describe_reduction(s, s.expected, s.of_expected, diagnosis);
   } else {
-    tell(s, s.observed, s.of_observed, diagnosis);
+    describe_reduction(s, s.observed, s.of_observed, diagnosis);
   }
   return diagnosis;
 }

@@ -47,25 +47,25 @@ struct StoppedSide {
   Spread tried{};
 };
 
-std::optional<StoppedSide> stopped_count(const Suspect& s, const Side& side, const Explanation& of) {
+std::optional<StoppedSide> stopped_count(const Suspect& s, const Side& side, const Explanation& explanation) {
   const Axes axes = s.call.axes(s.id);
-  if (axes.empty() || std::ranges::find(of.matches, 0u) != of.matches.end()) return std::nullopt;
+  if (axes.empty() || std::ranges::find(explanation.matches, 0u) != explanation.matches.end()) return std::nullopt;
   for (const Evaluation& way : s.call.evaluations(side.conventions, axes[0], side.arithmetic_of(s.id.gradient))) {
-    const auto landed = [&](size_t i) { return of.candidates[i].place[0] == way.landing; };
-    if (!way.stops || std::ranges::none_of(of.matches, landed)) continue;
-    return StoppedSide{&side, of.value, way.name, {}, {}, {}};
+    const auto landed = [&](size_t i) { return explanation.candidates[i].place[0] == way.landing; };
+    if (!way.stops || std::ranges::none_of(explanation.matches, landed)) continue;
+    return StoppedSide{&side, explanation.value, way.name, {}, {}, {}};
   }
   return std::nullopt;
 }
 
-std::optional<StoppedSide> stopped_sum(const Suspect& s, const Side& side, const Explanation& of) {
+std::optional<StoppedSide> stopped_sum(const Suspect& s, const Side& side, const Explanation& explanation) {
   const msda_dtype type = side.arithmetic_of(s.id.gradient);
-  const Element& exact = of.exact().element;
-  const double off = exact.value - of.value;
+  const Element& exact = explanation.exact().element;
+  const double off = exact.value - explanation.value;
   const double roundings = static_cast<double>(exact.terms) * Precision::of(type).unit;
   const bool many = roundings > kNear;
   if (!many || !(std::abs(off) > kNear * exact.cancelled)) return std::nullopt;
-  StoppedSide found{&side, of.value, "", s.call.addends(side.conventions, s.id, s.cache), {}, {}};
+  StoppedSide found{&side, explanation.value, "", s.call.addends(side.conventions, s.id, s.cache), {}, {}};
   const double sum = found.addends.exact_sum(), magnitude = found.addends.magnitude();
   found.lost = lost_of(found.addends, type);
   found.tried = try_orders(found.addends, type, Orders::kAll, kOrders);
@@ -75,19 +75,19 @@ std::optional<StoppedSide> stopped_sum(const Suspect& s, const Side& side, const
   const bool drifts = roundings > kMany && std::max(lowest - sum, sum - highest) > highest - lowest;
   if (!is_lost && !drifts) return std::nullopt;
   if (!(std::max(lowest - sum, sum - highest) > kNear * magnitude)) return std::nullopt;
-  const double slack = kBeyondTried * (highest - lowest) + storage_error(side, s.id.gradient, of.value) +
+  const double slack = kBeyondTried * (highest - lowest) + storage_error(side, s.id.gradient, explanation.value) +
                        2 * Precision::of(type).unit * std::max(std::abs(lowest), std::abs(highest));
-  if (!(of.value >= lowest - slack && of.value <= highest + slack)) return std::nullopt;
+  if (!(explanation.value >= lowest - slack && explanation.value <= highest + slack)) return std::nullopt;
   return found;
 }
 
-std::optional<StoppedSide> stopped(const Suspect& s, const Side& side, const Explanation& of) {
-  if (of.reduced || !of.explained() || !std::isfinite(of.value)) return std::nullopt;
-  if (auto count = stopped_count(s, side, of)) return count;
-  return stopped_sum(s, side, of);
+std::optional<StoppedSide> stopped(const Suspect& s, const Side& side, const Explanation& explanation) {
+  if (explanation.reduced || !explanation.explained() || !std::isfinite(explanation.value)) return std::nullopt;
+  if (auto count = stopped_count(s, side, explanation)) return count;
+  return stopped_sum(s, side, explanation);
 }
 
-void tell_stopped(const Suspect& s, const StoppedSide& found, Diagnosis& diagnosis) {
+void describe_stopped(const Suspect& s, const StoppedSide& found, Diagnosis& diagnosis) {
   const char* type = msda_dtype_name(found.side->arithmetic_of(s.id.gradient));
   Evidence& e = diagnosis.evidence;
   e["side"] = found.side->name;
@@ -127,7 +127,7 @@ std::optional<Diagnosis> test_stopped_sum(const Suspect& s) {
   if (!observed && !s.against_float64) found = stopped(s, s.expected, s.of_expected);
   if (!found) return std::nullopt;
   Diagnosis diagnosis{Cause::kStoppedSum, observed ? AtFault::kObserved : AtFault::kReference};
-  if (s.tells) tell_stopped(s, *found, diagnosis);
+  if (s.wants_reasons) describe_stopped(s, *found, diagnosis);
   return diagnosis;
 }
 

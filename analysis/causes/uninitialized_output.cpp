@@ -23,13 +23,13 @@ std::string leftover_text(const Leftover& leftover) {
 }
 
 Evidence evidence_of(const Leftover& leftover) {
-  Evidence told = Evidence::object();
-  if (leftover.invocation) told["invocation"] = *leftover.invocation;
-  told["tensor"] = leftover.tensor;
-  told["digest"] = leftover.digest;
-  told["launches"] = leftover.launches;
-  told["before_recorded"] = leftover.recorded;
-  return told;
+  Evidence evidence = Evidence::object();
+  if (leftover.invocation) evidence["invocation"] = *leftover.invocation;
+  evidence["tensor"] = leftover.tensor;
+  evidence["digest"] = leftover.digest;
+  evidence["launches"] = leftover.launches;
+  evidence["before_recorded"] = leftover.recorded;
+  return evidence;
 }
 
 // "the buffer held 0.5 before the kernel ran, what invocation 3 left in grad_value,"
@@ -38,8 +38,8 @@ std::string held(const Suspect& s) {
   return s.leftover != nullptr ? text + ", " + leftover_text(*s.leftover) + "," : text;
 }
 
-// In which types the kernel may have added: what the buffer held hides it in 16 bits, where the values are otherwise
-// asked. The closer one first, whose sums leave less to chance.
+// Returns the types in which the kernel may have added, since in 16 bits the buffer's contents hide it. The closer type
+// comes first: its sums leave less to chance.
 std::vector<msda_dtype> arithmetics_of(const Suspect& s) {
   const msda_dtype stored = s.observed.of(s.id.gradient).dtype, found = s.observed.arithmetic_of(s.id.gradient);
   if (!is_16_bits(stored) || s.call.arithmetic() == MSDA_FLOAT64) return {found};
@@ -74,12 +74,12 @@ std::optional<double> window_of_sum(const Suspect& s) {
 
 bool is_unwritten(const Suspect& s) { return s.observed_value == *s.before; }
 
-// What the buffer held, or that and the gradient, is the value.
+// Tests whether the value is what the buffer held, or the sum of that and the gradient.
 std::optional<Diagnosis> diagnose_buffer(const Suspect& s) {
   const double before = *s.before, added = s.observed_value - before;
   if (!is_unwritten(s) && !window_of_sum(s)) return std::nullopt;
   Diagnosis diagnosis{Cause::kUninitializedOutput, AtFault::kObserved};
-  if (!s.tells) return diagnosis;
+  if (!s.wants_reasons) return diagnosis;
   diagnosis.evidence["before"] = number(before);
   if (s.leftover != nullptr) diagnosis.evidence["left_by"] = evidence_of(*s.leftover);
   if (is_unwritten(s)) {

@@ -26,10 +26,10 @@ Tensor Call::input_of(Gradient gradient) const {
   return {};
 }
 
-CoordinateMap Call::coordinate_map(const Conventions& of, int32_t size) const {
+CoordinateMap Call::coordinate_map(const Conventions& side_conventions, int32_t size) const {
   const Precision precision = Precision::of(MSDA_FLOAT64);
   const auto pixel = [&](double location) {
-    return coordinate(of, Axis{location, size, MSDA_FLOAT64}, precision).exact;
+    return coordinate(side_conventions, Axis{location, size, MSDA_FLOAT64}, precision).exact;
   };
   const double offset = pixel(0);
   return {pixel(1) - offset, offset};
@@ -37,10 +37,10 @@ CoordinateMap Call::coordinate_map(const Conventions& of, int32_t size) const {
 
 double Call::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
   const msda_mode mode = by.mode == MSDA_MODE_FLOAT64 ? MSDA_MODE_FLOAT64 : MSDA_MODE_DETERMINISTIC;
-  for (const Intermediate& of : intermediates()) {
-    if (of.gradient != gradient) continue;
-    const int64_t width = of.width();
-    return numbers_of(of, by.conventions, flat / width, 1, mode, 1)[static_cast<size_t>(flat % width)];
+  for (const Intermediate& tensor : intermediates()) {
+    if (tensor.gradient != gradient) continue;
+    const int64_t width = tensor.width();
+    return numbers_of(tensor, by.conventions, flat / width, 1, mode, 1)[static_cast<size_t>(flat % width)];
   }
   return NAN;
 }

@@ -204,11 +204,11 @@ class Call {
 
   ElementId element_id(Gradient gradient, int64_t flat) const;
 
-  // --- Coordinates. Those of the sample that an element belongs to; none for scattered gradients.
+  // --- Coordinates. Returns the axes of the sample that an element belongs to; none for scattered gradients.
   virtual Axes axes(const ElementId& id) const = 0;
   virtual Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const = 0;
   virtual Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const = 0;
-  // In float32, or in float64 for float64 arithmetic. The first is that of our own kernels.
+  // Evaluates in float32, or in float64 for float64 arithmetic. The first evaluation is that of our own kernels.
   virtual std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
                                               msda_dtype arithmetic) const = 0;
   // Returns the location rounded by a reduction.
@@ -218,11 +218,11 @@ class Call {
 
   // --- Values.
   virtual std::unique_ptr<Cache> new_cache() const = 0;
-  // With the sample landed at `place`. With a reduction: the value that it gives, and the bound on what all other
-  // rounding does to that.
+  // Returns the element with the sample landed at `place`. With a reduction it has the value that the reduction gives,
+  // and the bound on what all other rounding does to that.
   virtual Element element(const Conventions& conventions, const ElementId& id, const Place& place,
                           const Precisions& precisions, const Reduction* reduction, Cache& cache) const = 0;
-  // In the call's own arithmetic, as our kernels sum them.
+  // Returns the addends in the call's own arithmetic, as our kernels sum them.
   virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
   // Returns whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included, or
   // add in it.
@@ -231,8 +231,8 @@ class Call {
   // --- Families of elements, which need the same of the cache.
   virtual int64_t family_of(Gradient gradient, int64_t flat) const = 0;
   virtual int64_t samples_of_family() const = 0;
-  // Returns at most so many of its elements, spread over it. Of the gradients of a sample's location, which share most
-  // of their rounded numbers, one at most.
+  // Returns at most so many of its elements, spread over it. The gradients of a sample's location share most of their
+  // rounded numbers, so at most one of them is taken.
   virtual std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const = 0;
   // Equal for elements of a scattered gradient that add up the same samples with the same weights.
   virtual int64_t weights_of(Gradient gradient, int64_t flat) const = 0;
@@ -260,7 +260,7 @@ class Call {
   // intermediate tensor which that gradient is, at the same place.
   virtual int64_t sample_count() const = 0;
   // Returns the numbers of `count` samples from `first` on; none of a scattered gradient.
-  virtual std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first,
+  virtual std::vector<double> numbers_of(const Intermediate& tensor, const Conventions& conventions, int64_t first,
                                          int64_t count, msda_mode mode, int threads) const = 0;
   // Returns the addends of a scattered gradient's element in the call's own arithmetic, in the order of the samples,
   // and their sum.
@@ -357,7 +357,7 @@ class Call {
     bool scattered = false;
   };
   virtual Jumps jumps() const { return {}; }
-  // If they are scattered: the elements of grad_output that belong to samples with such a coordinate.
+  // Returns, for scattered gradients, the elements of grad_output that belong to samples with such a coordinate.
   virtual std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>&) const { return {}; }
   // Returns an element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is
   // contracted.
@@ -373,11 +373,13 @@ class Call {
 
   // --- Words.
   // What the kernels' arithmetic is called beside another one.
-  virtual std::string arithmetic_name(const Conventions& of) const { return msda_dialect_name(of.dialect); }
+  virtual std::string arithmetic_name(const Conventions& side_conventions) const {
+    return msda_dialect_name(side_conventions.dialect);
+  }
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."
   // "query 3", "level 1 (32 x 32)", "x".
   virtual std::string text_of(Dimension dimension, int64_t index) const;
-  // Where an element lies, from what is largest to what is smallest.
+  // Returns where an element lies, from what is largest to what is smallest.
   virtual std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const = 0;
 
   // Returns the same without data, for the words.

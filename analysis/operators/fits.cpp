@@ -45,18 +45,18 @@ bool TriedElements::are_unexplained() const {
   return std::ranges::any_of(tried_, [](const Tried& tried) { return tried.misses() > kByChance; });
 }
 
-bool TriedElements::fit(const Call& other) const {
+bool TriedElements::fit(const Call& candidate) const {
   constexpr int64_t kOne = 50;  // in so many may miss
   return std::ranges::all_of(tried_, [&](const Tried& tried) {
-    const std::vector<bool> held_by_other = held(other, tried);
-    int64_t misses = 0, contradict = 0, tell_apart = 0;
+    const std::vector<bool> held_by_other = held(candidate, tried);
+    int64_t misses = 0, contradict = 0, differ = 0;
     for (size_t i = 0; i < held_by_other.size(); ++i) {
       misses += !held_by_other[i];
       contradict += tried.held[i] && !held_by_other[i];
-      tell_apart += tried.held[i] != held_by_other[i];
+      differ += tried.held[i] != held_by_other[i];
     }
     const int64_t among = tried.misses() > kByChance ? tried.misses() : std::ssize(tried.elements);
-    return misses * kOne <= among && contradict * kOne <= tell_apart;
+    return misses * kOne <= among && contradict * kOne <= differ;
   });
 }
 

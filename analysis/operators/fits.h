@@ -20,10 +20,10 @@ class TriedElements {
 
   // Returns whether float64 gives too few of a gradient's elements for chance to be the reason.
   bool are_unexplained() const;
-  // Returns whether float64 gives all but a few of them for another call: of a side that follows its conventions single
-  // elements may be wrong besides. Those that only the call's own conventions give contradict the other's, be they few:
+  // Returns whether float64 gives all but a few of them for another call: even a side that follows its conventions may
+  // have single wrong elements. Elements that only the call's own conventions give contradict the other's, be they few:
   // most of a gradient may be the same under both.
-  bool fit(const Call& other) const;
+  bool fit(const Call& candidate) const;
 
  private:
   struct Tried {

@@ -69,7 +69,7 @@ std::vector<std::vector<SharedAddend>> addends_of(const Additions& additions, co
   return all;
 }
 
-// In what types sums may be kept for a result of this type.
+// Returns the types in which sums may be kept for a result of this type.
 std::vector<SumType> sum_types(msda_dtype stored, msda_dtype arithmetic) {
   if (arithmetic_of(stored) == stored) return {{stored, stored}};
   return {{stored, stored}, {arithmetic, stored}};
@@ -103,8 +103,8 @@ class ArithmeticFinder {
     const std::span<const Product> all(products_);
     AdditionArithmetic best = best_of(all.first(known), known_.is_exact, /*faults=*/false);
     if (!best.found) {
-      AdditionArithmetic other = best_of(all.subspan(known), /*is_exact=*/false, /*faults=*/false);
-      if (other.found) best = std::move(other);
+      AdditionArithmetic unusual = best_of(all.subspan(known), /*is_exact=*/false, /*faults=*/false);
+      if (unusual.found) best = std::move(unusual);
     }
     // Most of the probes may have lost an addend.
     if (!best.found && known_.is_exact) best = best_of(all.first(known), /*is_exact=*/true, /*faults=*/true);
@@ -118,11 +118,11 @@ class ArithmeticFinder {
     for (const SumType& sums : sum_types(material_.recorded.dtype, material_.call.arithmetic())) {
       for (size_t i = 0; i < arithmetics_.size(); ++i) {
         for (const Product& product : products) {
-          AdditionArithmetic one{arithmetics_[i], product, sums, 0, 0, 0, false};
-          count_fits(one, addends_[i], faults);
+          AdditionArithmetic arithmetic{arithmetics_[i], product, sums, 0, 0, 0, false};
+          count_fits(arithmetic, addends_[i], faults);
           // Single channels have orders by another arithmetic, too, by chance: what explains them together is nearer.
-          if (std::pair(one.fits, one.whole) <= std::pair(best.fits, best.whole)) continue;
-          best = std::move(one);
+          if (std::pair(arithmetic.fits, arithmetic.whole) <= std::pair(best.fits, best.whole)) continue;
+          best = std::move(arithmetic);
           if (best.whole == best.tried) break;
         }
       }

@@ -42,9 +42,9 @@ void certify(const TargetOrder& order, const AdditionArithmetic& arithmetic, con
 void certify(const Material& material, Gradient gradient, const Wanted& wanted, int threads) {
   const auto additions = material.call->additions(gradient);
   const Tensor& before = material.before[gradient.place()];
-  const OrderMaterial of{*material.call, gradient, material.recorded.of(gradient), before ? &before : nullptr,
-                         material.kernel};
-  const AdditionArithmetic arithmetic = find_addition_arithmetic(of, *additions, limits_of_certificates());
+  const OrderMaterial order_material{*material.call, gradient, material.recorded.of(gradient),
+                                     before ? &before : nullptr, material.kernel};
+  const AdditionArithmetic arithmetic = find_addition_arithmetic(order_material, *additions, limits_of_certificates());
   if (!arithmetic.found) return;
   std::map<int64_t, std::vector<int64_t>> by_family;
   for (const auto& [target, findings] : wanted) {
@@ -58,12 +58,13 @@ void certify(const Material& material, Gradient gradient, const Wanted& wanted, 
         chosen.push_back(of_target);
       }
     }
-    const KnownAdditions known = additions->known(of.kernel);
+    const KnownAdditions known = additions->known(order_material.kernel);
     std::vector<TargetOrder> orders(chosen.size());
     const auto count = static_cast<int64_t>(chosen.size());
     kernels::parallel_for(count, kernels::thread_count(threads, count), [&](int64_t i, int) {
       const auto at = static_cast<size_t>(i);
-      orders[at] = order_of(of, *additions, arithmetic, known, chosen[at], limits_of_certificates(), /*faults=*/false);
+      orders[at] = order_of(order_material, *additions, arithmetic, known, chosen[at], limits_of_certificates(),
+                            /*faults=*/false);
     });
     for (const TargetOrder& order : orders) certify(order, arithmetic, wanted.at(order.target));
   }

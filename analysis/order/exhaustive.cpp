@@ -103,8 +103,8 @@ class Exhaustive {
     later_equals_.assign(count_, 0);
     for (size_t i = 0; i < count_; ++i) {
       for (size_t j = i + 1; j < count_; ++j) {
-        const auto one = problem_.addend(i), other = problem_.addend(j);
-        if (std::ranges::equal(one, other)) later_equals_[i] |= 1u << j;
+        const auto first = problem_.addend(i), second = problem_.addend(j);
+        if (std::ranges::equal(first, second)) later_equals_[i] |= 1u << j;
       }
     }
   }

@@ -73,10 +73,9 @@ class OrderFinder {
     std::erase_if(targets, [&](const auto& target) {
       return (target.size() > std::max<size_t>(1, settings_.limits.exhaustive)) != large;
     });
-    // What takes longest comes first, so that threads end together; of what may not end, the likeliest to be found.
-    std::ranges::stable_sort(targets, [&](const auto& one, const auto& other) {
-      return large ? one.size() < other.size() : one.size() > other.size();
-    });
+    // Begins with what takes longest, so that threads end together; then with what is likeliest to be found.
+    std::ranges::stable_sort(
+        targets, [&](const auto& a, const auto& b) { return large ? a.size() < b.size() : a.size() > b.size(); });
     const double left = large ? std::chrono::duration<double>(until_ - Clock::now()).count() : 0;
     const auto until = large ? after(std::max(0.0, left) / static_cast<double>(families_left)) : until_;
     std::vector<TargetOrder> found(targets.size());

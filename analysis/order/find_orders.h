@@ -45,7 +45,7 @@ struct TargetOrder {
   size_t addends = 0;
   OrderResult result;
   std::vector<AddendFault> faults;  // if no order is possible: each of them would explain the bits
-  std::vector<OrderPart> parts;     // if no one order is possible, but one for each part; else empty
+  std::vector<OrderPart> parts;     // if no single order is possible, but one for each part; else empty
   bool finite = true;
   std::vector<int64_t> launch_indices;  // of the addends, in the order of the samples
 };

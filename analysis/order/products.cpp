@@ -27,7 +27,7 @@ uint8_t operand(uint32_t set, const std::vector<Product::Step>& steps, size_t fi
                                             : first_result + steps.size() - 1);
 }
 
-// A divisor is the last factor, and so it is the right operand wherever it occurs alone.
+// Returns all trees. A divisor is the last factor, and so the right operand wherever it occurs alone.
 std::vector<Tree> trees_of(uint32_t set, const std::vector<std::string>& names, bool last_divides) {
   if (std::has_single_bit(set)) return {{names[static_cast<size_t>(std::countr_zero(set))], {}}};
   const size_t factors = names.size();
@@ -37,13 +37,15 @@ std::vector<Tree> trees_of(uint32_t set, const std::vector<std::string>& names, 
     if ((left & lowest) == 0) continue;
     const uint32_t right = set & ~left;
     const bool divides = last_divides && right == 1u << (factors - 1);
-    for (const Tree& one : trees_of(left, names, last_divides)) {
-      for (const Tree& other : trees_of(right, names, last_divides)) {
-        Tree tree{in_brackets(one.name) + (divides ? "/" : "*") + in_brackets(other.name), one.steps};
-        const auto shift = [&](uint8_t at) { return static_cast<uint8_t>(at < factors ? at : at + one.steps.size()); };
-        for (const auto& [a, b, by] : other.steps) tree.steps.push_back({shift(a), shift(b), by});
-        const uint8_t of_one = operand(left, one.steps, factors);
-        const uint8_t of_other = operand(right, other.steps, factors + one.steps.size());
+    for (const Tree& left_tree : trees_of(left, names, last_divides)) {
+      for (const Tree& right_tree : trees_of(right, names, last_divides)) {
+        Tree tree{in_brackets(left_tree.name) + (divides ? "/" : "*") + in_brackets(right_tree.name), left_tree.steps};
+        const auto shift = [&](uint8_t at) {
+          return static_cast<uint8_t>(at < factors ? at : at + left_tree.steps.size());
+        };
+        for (const auto& [a, b, by] : right_tree.steps) tree.steps.push_back({shift(a), shift(b), by});
+        const uint8_t of_one = operand(left, left_tree.steps, factors);
+        const uint8_t of_other = operand(right, right_tree.steps, factors + left_tree.steps.size());
         tree.steps.push_back({of_one, of_other, divides});
         trees.push_back(std::move(tree));
       }

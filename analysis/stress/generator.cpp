@@ -71,7 +71,7 @@ Generator resampling(const Tensor& recorded) {
   return generator;
 }
 
-// Nothing but groups of positive numbers whose sum is 1, whose logarithms differ as those of normal numbers do.
+// Fits nothing but groups of positive numbers whose sum is 1, whose logarithms differ as those of normal numbers do.
 bool fit_softmax(const Tensor& recorded, int64_t group, Generator& generator) {
   if (group < 2 || recorded.elements() % group != 0) return false;
   const auto numbers = some_of(recorded, group);
@@ -132,7 +132,7 @@ Generator parse_generator(std::string_view text, const Tensor& recorded) {
         fail();
       }
       if (used != part.size()) fail();
-      if (!(std::abs(numbers.back()) <= 1e30)) fail("its numbers are to lie between -1e30 and 1e30");
+      if (!(std::abs(numbers.back()) <= 1e30)) fail("its numbers must lie between -1e30 and 1e30");
       begin = end + 1;
     }
   }
@@ -142,11 +142,11 @@ Generator parse_generator(std::string_view text, const Tensor& recorded) {
   if (name == "uniform" || name == "uniform24") {
     generator.kind = name == "uniform" ? Kind::kUniform : Kind::kUniform24;
     if (pair) generator.low = numbers[0], generator.high = numbers[1];
-    if (!(generator.low < generator.high)) fail("LOW is to be below HIGH");
+    if (!(generator.low < generator.high)) fail("LOW must be below HIGH");
   } else if (name == "normal") {
     generator.kind = Kind::kNormal;
     if (pair) generator.mean = numbers[0], generator.deviation = numbers[1];
-    if (!(generator.deviation >= 0)) fail("DEVIATION is to be from 0 on");
+    if (!(generator.deviation >= 0)) fail("DEVIATION must be 0 or more");
   } else if (name == "softmax") {
     generator.kind = Kind::kSoftmax;
     if (!pair || !(numbers[0] >= 0) || !(numbers[1] >= 1) || numbers[1] != std::floor(numbers[1])) fail();
@@ -211,25 +211,26 @@ Generator fit_generator(const Tensor& recorded, const std::vector<int64_t>& grou
 
 void draw(const Generator& generator, uint64_t seed, int64_t count, float* numbers, std::vector<uint32_t>& bits) {
   if (count == 0) return;
-  const Loops& of = loops();
+  const Loops& functions = loops();
   const auto scale = [&](double factor, double offset) {
-    if (factor != 1 || offset != 0) of.scale(numbers, count, static_cast<float>(factor), static_cast<float>(offset));
+    if (factor != 1 || offset != 0)
+      functions.scale(numbers, count, static_cast<float>(factor), static_cast<float>(offset));
   };
   bits.resize(static_cast<size_t>(count) + 1);
-  of.bits(seed, bits.data(), count + 1);
+  functions.bits(seed, bits.data(), count + 1);
   // Box and Muller's method makes pairs: the last number of an odd count is made apart.
   const auto draw_normal = [&] {
-    of.normal(bits.data(), numbers, count - count % 2);
+    functions.normal(bits.data(), numbers, count - count % 2);
     float pair[2];
     if (count % 2 != 0) {
-      of.normal(bits.data() + count - 1, pair, 2);
+      functions.normal(bits.data() + count - 1, pair, 2);
       numbers[count - 1] = pair[0];
     }
   };
   switch (generator.kind) {
     case Kind::kUniform:
     case Kind::kUniform24:
-      (generator.kind == Kind::kUniform ? of.uniform_32 : of.uniform_24)(bits.data(), numbers, count);
+      (generator.kind == Kind::kUniform ? functions.uniform_32 : functions.uniform_24)(bits.data(), numbers, count);
       scale(generator.high - generator.low, generator.low);
       break;
     case Kind::kNormal:
@@ -239,7 +240,7 @@ void draw(const Generator& generator, uint64_t seed, int64_t count, float* numbe
     case Kind::kSoftmax:
       draw_normal();
       scale(generator.deviation, 0);
-      of.exponentials(numbers, count);
+      functions.exponentials(numbers, count);
       for (int64_t first = 0; first < count; first += generator.group) {
         float sum = 0;
         for (int64_t i = first; i < first + generator.group; ++i) sum += numbers[i];

@@ -287,13 +287,13 @@ void extremes(const float* numbers, int64_t count, float* lowest, float* highest
 
 void squares(const float* numbers, int64_t rows, int64_t length, float* sums) {
   for (int64_t row = 0; row < rows; ++row) {
-    const float* of = numbers + row * length;
+    const float* row_numbers = numbers + row * length;
     float lanes[kLanes] = {};
     int64_t first = 0;
     for (; first + kLanes <= length; first += kLanes) {
-      for (int j = 0; j < kLanes; ++j) lanes[j] += of[first + j] * of[first + j];
+      for (int j = 0; j < kLanes; ++j) lanes[j] += row_numbers[first + j] * row_numbers[first + j];
     }
-    for (; first < length; ++first) lanes[0] += of[first] * of[first];
+    for (; first < length; ++first) lanes[0] += row_numbers[first] * row_numbers[first];
     sums[row] = kernels::sum_pairs<kLanes>(lanes);
   }
 }

@@ -150,11 +150,12 @@ namespace {
 
 // The largest error of each gradient, against float64.
 using Errors = std::array<double, kMostGradients>;
-void add_errors(const Call& call, const Mask& mask, const Gradients& of, const Gradients& exact, Errors& errors) {
+void add_errors(const Call& call, const Mask& mask, const Gradients& gradients, const Gradients& exact,
+                Errors& errors) {
   for (const Gradient gradient : call.gradients()) {
     const size_t at = gradient.place();
     for (int64_t flat = 0; flat < exact.tensors[at].elements(); ++flat) {
-      const double error = std::abs(of.tensors[at].at(flat) - exact.tensors[at].at(flat));
+      const double error = std::abs(gradients.tensors[at].at(flat) - exact.tensors[at].at(flat));
       if (error <= errors[at] || mask.hides(call, {gradient, flat, {}})) continue;
       errors[at] = std::isnan(error) ? INFINITY : error;
     }

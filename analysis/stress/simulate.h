@@ -101,7 +101,7 @@ class Simulator {
   Suspects suspects_;
 };
 
-// Returns the test on one call as it is. How many elements miss the criterion; of an anchored one, how many gradients.
+// Returns how many elements of one call, as it is, miss the criterion; of an anchored one, how many gradients.
 int64_t count_misses(const Call& call, const Arithmetic& observed, const Arithmetic& expected,
                      const Criterion& criterion, const Mask& mask, uint64_t seed, int threads);
 

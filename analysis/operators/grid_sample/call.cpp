@@ -83,12 +83,13 @@ bool GridSampleCall::visit_inputs(const Conventions&, const ElementId& id, const
   return false;
 }
 
-bool GridSampleCall::visit_stages(const Conventions& of, const ElementId& id, const Precision&, Cache& cache,
-                                  const VisitStage& visit) const {
+bool GridSampleCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision&,
+                                  Cache& cache, const VisitStage& visit) const {
   std::vector<double> coordinates;
-  for (const Axis& axis : axes(id)) coordinates.push_back(evaluations(of, axis, arithmetic()).front().coordinate);
+  for (const Axis& axis : axes(id))
+    coordinates.push_back(evaluations(side_conventions, axis, arithmetic()).front().coordinate);
   if (!coordinates.empty() && visit("pixel_coordinates", coordinates)) return true;
-  const Addends all = addends(of, id, cache);
+  const Addends all = addends(side_conventions, id, cache);
   if (visit("addends", all.values)) return true;
   double sum = 0;
   for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());

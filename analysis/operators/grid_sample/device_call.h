@@ -28,7 +28,7 @@ class GridDeviceCall final : public DeviceCall {
     return function_(&call_, &grad_output_, &options_, &grad_input_, &grad_grid_, stream);
   }
   uint64_t device_bytes() const override;
-  // By batch: no sum goes over batches.
+  // Splits by batch: no sum goes over batches.
   std::vector<std::unique_ptr<DeviceCall>> halves() const override;
   std::string least() const override { return "one batch"; }
 

@@ -162,7 +162,7 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
       part += term.value;
       magnitude += std::abs(factor);
       element.from_coordinates += term.error + std::abs(factor) * read.evaluated;
-      for (size_t other = 0; other < place.size(); ++other) by[other] += factor * read.by[other];
+      for (size_t along = 0; along < place.size(); ++along) by[along] += factor * read.by[along];
     }
     element.cancelled += std::abs(part);
   }
@@ -170,8 +170,8 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
     element.from_coordinates = change_anywhere(call, sample, axis, contributions.largest_input());
     return finished(element, sum, precision);
   }
-  for (size_t other = 0; other < place.size(); ++other) {
-    element.from_coordinates += std::abs(by[other]) * place[other].error;
+  for (size_t along = 0; along < place.size(); ++along) {
+    element.from_coordinates += std::abs(by[along]) * place[along].error;
   }
   // The second order.
   const double curvature = call.interpolation == MSDA_BICUBIC ? 8 : 1;
@@ -227,7 +227,7 @@ Element GridSampleCall::element(const Conventions&, const ElementId& id, const P
   return pixel_element(*this, pixel, *contributions, precisions.rest, reduction);
 }
 
-Addends GridSampleCall::addends(const Conventions& of, const ElementId& id, Cache& cache) const {
+Addends GridSampleCall::addends(const Conventions& side_conventions, const ElementId& id, Cache& cache) const {
   const bool wide = arithmetic() == MSDA_FLOAT64;
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
@@ -236,7 +236,7 @@ Addends GridSampleCall::addends(const Conventions& of, const ElementId& id, Cach
     return wide ? pixel_addends<double>(*this, pixel, computed) : pixel_addends<float>(*this, pixel, computed);
   }
   Place place;
-  for (const Axis& axis : axes(id)) place.push_back(evaluations(of, axis, arithmetic()).front().landing);
+  for (const Axis& axis : axes(id)) place.push_back(evaluations(side_conventions, axis, arithmetic()).front().landing);
   return wide ? grid_addends<double>(*this, id.flat, place) : grid_addends<float>(*this, id.flat, place);
 }
 

@@ -52,18 +52,19 @@ GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventio
 
 std::span<const char* const> GridSampleCall::stages() const { return kernels::kGridStageNames; }
 
-bool GridSampleCall::run_kernels(const Conventions& of, const msda_options& options,
+bool GridSampleCall::run_kernels(const Conventions& side_conventions, const msda_options& options,
                                  std::span<const Tensor> results) const {
-  const GridAbiCall abi = abi_call(*this, of);
+  const GridAbiCall abi = abi_call(*this, side_conventions);
   const msda_tensor of_input = abi_tensor(results[GridSampleGradient::kInput.place()]);
   const msda_tensor of_grid = abi_tensor(results[GridSampleGradient::kGrid.place()]);
   throw_unless_ok(msda_grid_sample_backward(&abi.call, &abi.grad_output, &options, &of_input, &of_grid));
   return true;
 }
 
-std::unique_ptr<DeviceCall> GridSampleCall::device_call(const Conventions& of, const msda_options& options,
+std::unique_ptr<DeviceCall> GridSampleCall::device_call(const Conventions& side_conventions,
+                                                        const msda_options& options,
                                                         std::span<const Tensor> results) const {
-  const GridAbiCall abi = abi_call(*this, of);
+  const GridAbiCall abi = abi_call(*this, side_conventions);
   return std::make_unique<GridDeviceCall>(abi.call, abi.grad_output, options,
                                           abi_tensor(results[GridSampleGradient::kInput.place()]),
                                           abi_tensor(results[GridSampleGradient::kGrid.place()]));

@@ -21,7 +21,7 @@ Padded reflected(double pixel, double twice_low, double twice_high) {
   return std::fmod(flips, 2) == 0 ? Padded{extra + low, sign} : Padded{span - extra + low, -sign};
 }
 
-// As PyTorch, which counts the border itself as outside.
+// Clips as PyTorch does, which counts the border itself as outside.
 Padded clipped(const Padded& at, double size) {
   if (at.coordinate <= 0) return {0, 0};
   if (at.coordinate >= size - 1) return {size - 1, 0};
@@ -107,7 +107,7 @@ class Padder {
   double size_;
 };
 
-// As PyTorch writes it.
+// Computes the coordinate as PyTorch writes it.
 template <class Real>
 Real unpadded(bool align_corners, Real at, Real size) {
   const Real one(1), half(0.5);
@@ -131,8 +131,9 @@ Coordinate GridSampleCall::coordinate(const Conventions&, const Axis& axis, cons
   return {written.value(), std::isfinite(axis.location) ? error : 0};
 }
 
-Landings GridSampleCall::landings(const Conventions& of, const Axis& axis, const Precision& precision) const {
-  const auto [exact, error] = coordinate(of, axis, precision);
+Landings GridSampleCall::landings(const Conventions& side_conventions, const Axis& axis,
+                                  const Precision& precision) const {
+  const auto [exact, error] = coordinate(side_conventions, axis, precision);
   const Padder padder(*this, axis.size);
   Landings result{padder.land_exactly(exact, error)};
   if (!std::isfinite(exact) || !(error > 0) || padder.is_beyond(exact, error)) return result;

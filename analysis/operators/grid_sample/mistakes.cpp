@@ -22,11 +22,12 @@ std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const Conventio
   if (place[axis].slope != 0) {
     mistakes.push_back({"the input's size were not multiplied in", exact.value / place[axis].slope});
   }
-  for (int other = 0; other < call.axes_count; ++other) {
-    if (other == static_cast<int>(axis)) continue;
-    const ElementId across{id.gradient, id.flat - static_cast<int64_t>(axis) + other, {}};
+  for (int exchanged = 0; exchanged < call.axes_count; ++exchanged) {
+    if (exchanged == static_cast<int>(axis)) continue;
+    const ElementId across{id.gradient, id.flat - static_cast<int64_t>(axis) + exchanged, {}};
     const double value = call.element(conventions, across, place, precisions, nullptr, cache).value;
-    mistakes.push_back({fmt::format("it were the gradient along {}", axis_name(static_cast<size_t>(other))), value});
+    mistakes.push_back(
+        {fmt::format("it were the gradient along {}", axis_name(static_cast<size_t>(exchanged))), value});
   }
   for (const int step : {-1, 1}) {
     for (size_t along = 0; along < place.size(); ++along) {
@@ -65,14 +66,16 @@ std::shared_ptr<const GridContributions> GridSampleCall::contributions(Cache& ca
   return static_cast<GridSampleCache&>(cache).get(n, precision, nullptr);
 }
 
-std::vector<Mistake> GridSampleCall::mistakes(const Conventions& of, const ElementId& id, const Place& place,
-                                              const Element& exact, const Precision& precision, Cache& cache) const {
-  if (!id.gradient.scattered()) return sample_mistakes(*this, of, id, place, exact, {precision, precision}, cache);
+std::vector<Mistake> GridSampleCall::mistakes(const Conventions& side_conventions, const ElementId& id,
+                                              const Place& place, const Element& exact, const Precision& precision,
+                                              Cache& cache) const {
+  if (!id.gradient.scattered())
+    return sample_mistakes(*this, side_conventions, id, place, exact, {precision, precision}, cache);
   const PixelId pixel = pixel_of(id.flat);
   return pixel_mistakes(*this, pixel, exact, *contributions(cache, pixel.n, precision));
 }
 
-// By the ratio of each axis' wrong values to the right ones.
+// Decides by the ratio of each axis' wrong values to the right ones.
 std::string GridSampleCall::mistake_of(const Group& group) const {
   if (group.gradient.scattered() || group.patterns.empty()) return {};
   const auto fits = [&](auto&& expected) {
@@ -99,19 +102,19 @@ std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std
   const TriedElements tried(*this, side, groups, tolerance);
   std::vector<Fit> fits;
   if (!tried.are_unexplained()) return fits;
-  for (const msda_interpolation other : {MSDA_BILINEAR, MSDA_NEAREST, MSDA_BICUBIC}) {
+  for (const msda_interpolation method : {MSDA_BILINEAR, MSDA_NEAREST, MSDA_BICUBIC}) {
     for (const msda_grid_padding pads : {MSDA_GRID_ZEROS, MSDA_GRID_BORDER, MSDA_GRID_REFLECTION}) {
       for (const bool align : {false, true}) {
-        if (axes_count == 3 && other == MSDA_BICUBIC) continue;
+        if (axes_count == 3 && method == MSDA_BICUBIC) continue;
         GridSampleCall call = *this;
-        call.interpolation = other;
+        call.interpolation = method;
         call.padding = pads;
         call.conventions.align_corners = align;
         std::vector<std::string> changes;
         const auto add = [&](const char* what, const std::string& now, const std::string& was) {
           if (now != was) changes.push_back(fmt::format("{} {} in place of {}", what, now, was));
         };
-        add("interpolation", kernels::name_of(other), kernels::name_of(interpolation));
+        add("interpolation", kernels::name_of(method), kernels::name_of(interpolation));
         add("padding", kernels::name_of(pads), kernels::name_of(padding));
         add("align_corners", fmt::format("{}", align), fmt::format("{}", conventions.align_corners));
         if (changes.empty() || !tried.fit(call)) continue;

@@ -75,7 +75,8 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     const size_t first = exact.size();
     // The weights of pixels that only one way of landing reaches jump, where those of others are continuous.
     const bool jumps = call.interpolation == MSDA_NEAREST;
-    const bool anywhere = std::ranges::any_of(along, [](const Landings& of) { return !std::isfinite(of[0].error); });
+    const bool anywhere =
+        std::ranges::any_of(along, [](const Landings& landings) { return !std::isfinite(landings[0].error); });
     if (anywhere) add_from_anywhere(call, {n, at});
     size_t ways = 1;
     for (const Landings& landings : along) ways *= landings.size();
@@ -85,7 +86,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
       for (const Read& read : reads(call, landed, -1, rounding)) {
         if (read.pixel < 0) continue;
         const auto same = std::find_if(exact.begin() + static_cast<std::ptrdiff_t>(first), exact.end(),
-                                       [&](const Found& one) { return one.pixel == read.pixel; });
+                                       [&](const Found& addend) { return addend.pixel == read.pixel; });
         double error = read.moved() + read.evaluated;
         if (jumps && ways > 1) error += 1;
         if (anywhere) error = std::abs(read.weight);
@@ -123,12 +124,12 @@ void GridContributions::add_from_anywhere(const GridSampleCall& call, const Grid
 void GridContributions::sort(const std::vector<Found>& found, int64_t pixels, std::vector<Addend>& addends,
                              std::vector<int64_t>& begin) {
   begin.assign(static_cast<size_t>(pixels) + 1, 0);
-  for (const Found& one : found) ++begin[static_cast<size_t>(one.pixel) + 1];
+  for (const Found& addend : found) ++begin[static_cast<size_t>(addend.pixel) + 1];
   for (size_t i = 0; i < static_cast<size_t>(pixels); ++i) begin[i + 1] += begin[i];
   std::vector<int64_t> next(begin.begin(), begin.end() - 1);
   addends.resize(found.size());
-  for (const Found& one : found) {
-    addends[static_cast<size_t>(next[static_cast<size_t>(one.pixel)]++)] = one.addend;
+  for (const Found& addend : found) {
+    addends[static_cast<size_t>(next[static_cast<size_t>(addend.pixel)]++)] = addend.addend;
   }
 }
 

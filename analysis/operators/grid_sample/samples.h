@@ -29,8 +29,8 @@ using Reads = boost::container::static_vector<Read, 16>;
 // themselves; `weight_error` is the error of each weight along an axis.
 Reads reads(const GridSampleCall& call, const Place& place, int axis, double weight_error = 0);
 
-// Bound on the error of a weight along an axis, or of its derivative, that is not relative to it: of evaluating cubic
-// polynomials.
+// Returns a bound on the error of a weight along an axis, or of its derivative, that is not relative to it: the error
+// of evaluating cubic polynomials.
 double weight_error(msda_interpolation interpolation, const Precision& precision);
 
 // Returns the most that the magnitudes of a sample's weights, of all pixels that it reads, add up to; `sloped` along
@@ -48,14 +48,14 @@ class GridContributions {
   };
   GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision, const Reduction* reduction);
 
-  // With exact weights. A sample that can only land here through rounding is included, with weight 0 and its error.
+  // Returns addends with exact weights, and with weight 0 and its error for samples that only rounding brings here.
   std::span<const Addend> exact(int64_t pixel) const { return of(exact_, exact_begin_, pixel); }
   // Returns what samples that rounding may carry anywhere may add to any pixel of channel c. One sum for all pixels: in
   // 16 bits they may be a large part of all samples.
   const SumBound& from_anywhere(int64_t c) const { return from_anywhere_[static_cast<size_t>(c)]; }
   // Returns the largest magnitude in the batch's input.
   double largest_input() const { return largest_input_; }
-  // As kernels compute them.
+  // Returns addends as kernels compute them.
   std::span<const Addend> computed(int64_t pixel) const { return of(computed_, computed_begin_, pixel); }
 
  private:

@@ -20,11 +20,11 @@ Slices GridSampleCall::slices(const CallSizes& sizes) const {
   return {sizes.batch.value_or(N), slice};
 }
 
-std::shared_ptr<const Call> GridSampleCall::with_values(std::span<const Tensor> of) const {
+std::shared_ptr<const Call> GridSampleCall::with_values(std::span<const Tensor> new_values) const {
   auto call = std::make_shared<GridSampleCall>(*this);
-  call->input = of[0];
-  call->grid = of[1];
-  call->grad_output = of[2];
+  call->input = new_values[0];
+  call->grid = new_values[1];
+  call->grad_output = new_values[2];
   return call;
 }
 

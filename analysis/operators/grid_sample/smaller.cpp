@@ -57,14 +57,14 @@ std::vector<Cut> GridSampleCall::cuts() const {
 
 Kept GridSampleCall::kept_of(std::string_view tensor, const Kept& kept) const {
   const bool of_grid = tensor == "grid" || tensor == "grad_grid";
-  Kept of{kept[0]};
-  if (!of_grid) of.push_back(kept[1]);
+  Kept result{kept[0]};
+  if (!of_grid) result.push_back(kept[1]);
   for (int axis = axes_count - 1; axis >= 0; --axis) {
     const bool of_image = tensor == "input" || tensor == "grad_input";
-    of.push_back(of_image ? all_indices(sides[axis]) : kept[static_cast<size_t>(1 + axes_count - axis)]);
+    result.push_back(of_image ? all_indices(sides[axis]) : kept[static_cast<size_t>(1 + axes_count - axis)]);
   }
-  if (of_grid) of.push_back(all_indices(axes_count));
-  return of;
+  if (of_grid) result.push_back(all_indices(axes_count));
+  return result;
 }
 
 std::vector<int64_t> GridSampleCall::cut_indices(const ElementId& id) const {

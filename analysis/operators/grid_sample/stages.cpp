@@ -152,7 +152,7 @@ std::vector<Intermediate> GridSampleCall::intermediates() const {
   add(Stage::kGradGrid, names[MSDA_GRID_STAGE_GRAD_GRID], by_axis, {}, of_grid).gradient = GridSampleGradient::kGrid;
   add(Stage::kInputContributions, names[MSDA_GRID_STAGE_INPUT_CONTRIBUTIONS], taps, C, of_input);
   add(Stage::kGradInput, names[MSDA_GRID_STAGE_GRAD_INPUT], {""}, {}, of_input).gradient = GridSampleGradient::kInput;
-  for (Intermediate& one : all) one.output_stands_in = one.gradient.has_value();
+  for (Intermediate& tensor : all) tensor.output_stands_in = tensor.gradient.has_value();
   return all;
 }
 
@@ -160,18 +160,18 @@ std::vector<NamedConventions> GridSampleCall::conventions_to_show(const Conventi
   return {{kernels::name_of(MSDA_MODE_DETERMINISTIC), conventions}};
 }
 
-std::vector<double> GridSampleCall::numbers_of(const Intermediate& of, const Conventions& by, int64_t first,
+std::vector<double> GridSampleCall::numbers_of(const Intermediate& tensor, const Conventions& by, int64_t first,
                                                int64_t count, msda_mode mode, int threads) const {
-  const int64_t width = of.width();
+  const int64_t width = tensor.width();
   std::vector<double> numbers(static_cast<size_t>(count * width));
-  if (of.stage == Stage::kGradGrid) {
+  if (tensor.stage == Stage::kGradGrid) {
     msda_options options{};
     options.mode = mode;
     options.threads = threads;
     put_grad_grid(*this, by, options, first, count, numbers.data());
     return numbers;
   }
-  const bool by_axis = of.stage <= Stage::kCell;
+  const bool by_axis = tensor.stage <= Stage::kCell;
   const msda_grid_sample_call abi = abi_call(*this, by).call;
   with_shape(*this, mode, [&]<class Axes, class Real>(Axes, Real) {
     constexpr int64_t kOfATask = 256;
@@ -180,7 +180,7 @@ std::vector<double> GridSampleCall::numbers_of(const Intermediate& of, const Con
       for (int64_t i = task * kOfATask; i < std::min(count, (task + 1) * kOfATask); ++i) {
         const Spot<Axes::value, Real> spot(*this, abi, first + i);
         double* const to = numbers.data() + i * width;
-        by_axis ? put_by_axis(spot, of.stage, to) : put_by_tap(*this, spot, first + i, of.stage, to);
+        by_axis ? put_by_axis(spot, tensor.stage, to) : put_by_tap(*this, spot, first + i, tensor.stage, to);
       }
     });
   });

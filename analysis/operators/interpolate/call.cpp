@@ -107,15 +107,15 @@ void InterpolateCall::send(int64_t sample, const FactorArithmetic& by, const Vis
     along[axis] = taps(side, computed_coordinate(side, output, by), 0, 0);
     for (ResizeTap& tap : along[axis]) tap.weight = rounded_to(tap.weight, by.type);
   }
-  Contribution one{0, sample};
+  Contribution contribution{0, sample};
   for (int axis = axes_count; axis < 3; ++axis) along[axis] = {{0, 1, 0}};
   for (const ResizeTap& z : along[2]) {
     for (const ResizeTap& y : along[1]) {
       for (const ResizeTap& x : along[0]) {
-        one.target = (z.pixel * sides[1].in + y.pixel) * sides[0].in + x.pixel;
-        one.factors = {x.weight, y.weight, z.weight};
-        visit(one);
-        ++one.corner;
+        contribution.target = (z.pixel * sides[1].in + y.pixel) * sides[0].in + x.pixel;
+        contribution.factors = {x.weight, y.weight, z.weight};
+        visit(contribution);
+        ++contribution.corner;
       }
     }
   }
@@ -149,11 +149,11 @@ void InterpolateCall::send_exactly(int64_t from_place, const Precision& coordina
 std::vector<Cut> InterpolateCall::cuts() const { return {{"batch", "N", N}, {"channel", "C", C}}; }
 
 Kept InterpolateCall::kept_of(std::string_view tensor, const Kept& kept) const {
-  Kept of{kept[0], kept[1]};
+  Kept result{kept[0], kept[1]};
   for (int axis = axes_count - 1; axis >= 0; --axis) {
-    of.push_back(all_indices(tensor == "grad_output" ? sides[axis].out : sides[axis].in));
+    result.push_back(all_indices(tensor == "grad_output" ? sides[axis].out : sides[axis].in));
   }
-  return of;
+  return result;
 }
 
 std::vector<int64_t> InterpolateCall::cut_indices(const ElementId& id) const {
@@ -176,9 +176,9 @@ Slices InterpolateCall::slices(const CallSizes& sizes_given) const {
   return {sizes_given.batch.value_or(N), slice};
 }
 
-std::shared_ptr<const Call> InterpolateCall::with_values(std::span<const Tensor> of) const {
+std::shared_ptr<const Call> InterpolateCall::with_values(std::span<const Tensor> new_values) const {
   auto call = std::make_shared<InterpolateCall>(*this);
-  call->grad_output = of[0];
+  call->grad_output = new_values[0];
   call->take_sizes();
   return call;
 }

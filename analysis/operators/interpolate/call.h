@@ -127,9 +127,9 @@ struct InterpolateCall final : ScatterCall {
   struct Known {
     Tensor recorded, before, reference;
   };
-  // Returns the same with those scale factors alone that the kernel heeded: one that is known by its name, or the one,
-  // for a CPU, for a GPU or of another's, whose results one of the gradients looks like, or what the kernel added to
-  // the buffer. Of another's whose results look like none: with all of them.
+  // Returns the same with those scale factors alone that the kernel used. If its name is not known, they are those of
+  // the kernel for a CPU, for a GPU, or another, whose results one of the gradients looks like, or what the kernel
+  // added to the buffer; all of them if it looks like none.
   std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Known& known) const;
   const char* mode_name() const;
 
@@ -155,9 +155,9 @@ struct InterpolateCall final : ScatterCall {
   ResizeTaps nearest_taps(const Resized& side, int64_t output) const;
 
  private:
-  // In mode nearest, for variants that begin with the output pixel.
+  // Computes the coordinate in mode nearest, for variants that begin with the output pixel.
   double forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const;
-  // As kernels for GPUs compute it.
+  // Computes end_of() as kernels for GPUs do.
   int64_t end_by_inverse(const Resized& side, int64_t boundary) const;
 
   PlaceLayout from_, to_;

@@ -100,9 +100,9 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Conventions&, const A
   return all;
 }
 
-Element InterpolateCall::element(const Conventions& of, const ElementId& id, const Place& place,
+Element InterpolateCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
                                  const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
-  if (!is_nearest()) return ScatterCall::element(of, id, place, precisions, reduction, cache);
+  if (!is_nearest()) return ScatterCall::element(side_conventions, id, place, precisions, reduction, cache);
   const auto at = to_.at(id.flat);
   Readers along[3] = {{0, 1}, {0, 1}, {0, 1}};
   int64_t rest = at.place;

@@ -17,16 +17,16 @@ constexpr int64_t kMostExamined = 512;
 
 std::shared_ptr<InterpolateCall> without_scales(const InterpolateCall& call,
                                                 const std::function<bool(const Resized&)>& ignores) {
-  auto other = std::make_shared<InterpolateCall>(call);
+  auto changed = std::make_shared<InterpolateCall>(call);
   for (int axis = 0; axis < call.axes_count; ++axis) {
-    if (ignores(call.sides[axis])) other->sides[axis].scale = 0;
+    if (ignores(call.sides[axis])) changed->sides[axis].scale = 0;
   }
-  return other;
+  return changed;
 }
 
 bool is_copied(const Resized& side) { return side.in == side.out; }
 
-// As kernels for CPUs do. Mode nearest-exact is computed anew everywhere, and bicubic but for images of one size.
+// Ignores factors as kernels for CPUs do: mode nearest-exact none, bicubic all if no axis is resized.
 std::shared_ptr<InterpolateCall> as_on_a_cpu(const InterpolateCall& call) {
   const bool all_equal = std::all_of(call.sides, call.sides + call.axes_count, is_copied);
   return without_scales(call, [&](const Resized& side) {
@@ -36,21 +36,21 @@ std::shared_ptr<InterpolateCall> as_on_a_cpu(const InterpolateCall& call) {
   });
 }
 
-// As those for GPUs: those of mode nearest run in 1D and 3D even where nothing is resized, and leave out output pixels
-// that the image times the factor does not reach.
+// Uses factors as kernels for GPUs do: those of mode nearest run in 1D and 3D even where nothing is resized, and leave
+// out output pixels that the image times the factor does not reach.
 std::shared_ptr<InterpolateCall> as_on_a_gpu(const InterpolateCall& call) {
   const bool all_equal = std::all_of(call.sides, call.sides + call.axes_count, is_copied);
   const bool copies = all_equal && (!call.is_nearest() || call.axes_count == 2);
-  auto other = without_scales(call, [&](const Resized&) { return copies; });
-  other->is_for_gpu = true;
-  return other;
+  auto changed = without_scales(call, [&](const Resized&) { return copies; });
+  changed->is_for_gpu = true;
+  return changed;
 }
 
 using Heeding = std::vector<std::shared_ptr<const InterpolateCall>>;
 
-bool are_alike(const InterpolateCall& one, const InterpolateCall& other) {
-  return std::equal(one.sides, one.sides + one.axes_count, other.sides, [&](const Resized& a, const Resized& b) {
-    return a.scale == b.scale && (!one.is_nearest() || one.last_end(a) == other.last_end(b));
+bool are_alike(const InterpolateCall& first, const InterpolateCall& second) {
+  return std::equal(first.sides, first.sides + first.axes_count, second.sides, [&](const Resized& a, const Resized& b) {
+    return a.scale == b.scale && (!first.is_nearest() || first.last_end(a) == second.last_end(b));
   });
 }
 
@@ -74,13 +74,13 @@ Tolerance tolerance_beside(const Tensor& gradient, const std::vector<int64_t>& e
 }
 
 // What some elements of a gradient say.
-struct Told {
-  size_t way = 0;                   // to which they are nearest
-  int64_t telling = 0, misses = 0;  // elements for which the ways differ, and those that miss the nearest one
-  bool is_explained() const { return 4 * misses <= telling; }  // but for single mistakes
+struct NearestWay {
+  size_t way = 0;                    // to which they are nearest
+  int64_t deciding = 0, misses = 0;  // elements for which the ways differ, and those that miss the nearest one
+  bool is_explained() const { return 4 * misses <= deciding; }  // but for single mistakes
 };
 
-Told told_by(const Tensor& gradient, const Tensor& before, const Heeding& ways) {
+NearestWay nearest_way_of(const Tensor& gradient, const Tensor& before, const Heeding& ways) {
   const std::vector<int64_t> some = some_of(gradient.elements());
   const Tolerance tolerance = tolerance_beside(gradient, some);
   // Returns the share of the tolerance by which an element, or what the kernel added to the buffer, misses a value: 1
@@ -106,18 +106,18 @@ Told told_by(const Tensor& gradient, const Tensor& before, const Heeding& ways) 
       off.back() += miss(flat, exact.back().back());
     }
   }
-  Told told{static_cast<size_t>(std::ranges::min_element(off) - off.begin())};
+  NearestWay found{static_cast<size_t>(std::ranges::min_element(off) - off.begin())};
   for (size_t i = 0; i < some.size(); ++i) {
-    const double nearest = exact[told.way][i];
-    if (std::ranges::all_of(exact, [&](const auto& of) { return tolerance.holds(of[i], nearest); })) continue;
-    ++told.telling;
-    told.misses += miss(some[i], nearest) >= 1;
+    const double nearest = exact[found.way][i];
+    if (std::ranges::all_of(exact, [&](const auto& values) { return tolerance.holds(values[i], nearest); })) continue;
+    ++found.deciding;
+    found.misses += miss(some[i], nearest) >= 1;
   }
-  return told;
+  return found;
 }
 
-// By its name: upsample_nearest2d_backward_out_frame, upsample_linear1d_out_frame_backward. PyTorch's operators, which
-// an archive may name for a CPU as well, are upsample_nearest2d_backward.
+// Decides by the name: upsample_nearest2d_backward_out_frame, upsample_linear1d_out_frame_backward. PyTorch's
+// operators, which an archive may name for a CPU as well, are upsample_nearest2d_backward.
 bool is_for_gpus(std::string_view kernel) {
   return kernel.find("upsample_") != kernel.npos && kernel.find("_out_frame") != kernel.npos;
 }
@@ -131,14 +131,15 @@ std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::
   const auto as_given = std::make_shared<const InterpolateCall>(*this);
   Heeding ways{as_on_a_cpu(*this)};
   const auto add = [&](std::shared_ptr<const InterpolateCall> way) {
-    if (std::ranges::none_of(ways, [&](const auto& other) { return are_alike(*other, *way); })) ways.push_back(way);
+    if (std::ranges::none_of(ways, [&](const auto& known_way) { return are_alike(*known_way, *way); }))
+      ways.push_back(way);
   };
   add(as_on_a_gpu(*this));
   if (!is_pytorchs) add(as_given);
   if (!known.recorded || ways.size() == 1) return ways.front();
-  const Told recorded = told_by(known.recorded, known.before, ways);
+  const NearestWay recorded = nearest_way_of(known.recorded, known.before, ways);
   if (known.reference) {
-    const Told reference = told_by(known.reference, {}, ways);
+    const NearestWay reference = nearest_way_of(known.reference, {}, ways);
     const auto& way = ways[reference.way];
     // If two ways use other factors, the one that uses the capture's is right. A kernel that is wrong in any case shows
     // less than the reference, which says what it was to compute.

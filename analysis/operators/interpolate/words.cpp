@@ -87,19 +87,20 @@ std::vector<Alternative> InterpolateCall::alternatives() const {
   std::vector<Alternative> all;
   const auto with_scale = [](const Resized& side) { return side.scale > 0; };
   const bool has_scales = std::any_of(sides, sides + axes_count, with_scale);
-  for (const ResizeMode other :
+  for (const ResizeMode tried_mode :
        {ResizeMode::kNearest, ResizeMode::kNearestExact, ResizeMode::kLinear, ResizeMode::kCubic}) {
-    const bool nearest = other == ResizeMode::kNearest || other == ResizeMode::kNearestExact;
+    const bool nearest = tried_mode == ResizeMode::kNearest || tried_mode == ResizeMode::kNearestExact;
     for (const bool align : {false, true}) {
       for (const bool scaled : {true, false}) {
-        if ((nearest && align) || (!scaled && !has_scales) || (other == ResizeMode::kCubic && axes_count != 2))
+        if ((nearest && align) || (!scaled && !has_scales) || (tried_mode == ResizeMode::kCubic && axes_count != 2))
           continue;
         auto call = std::make_shared<InterpolateCall>(*this);
-        call->mode = other;
+        call->mode = tried_mode;
         call->conventions.align_corners = align;
         for (int axis = 0; !scaled && axis < axes_count; ++axis) call->sides[axis].scale = 0;
         std::vector<std::string> changes;
-        if (other != mode) changes.push_back(fmt::format("mode {} in place of {}", call->mode_name(), mode_name()));
+        if (tried_mode != mode)
+          changes.push_back(fmt::format("mode {} in place of {}", call->mode_name(), mode_name()));
         if (align != conventions.align_corners) {
           changes.push_back(fmt::format("align_corners {} in place of {}", align, conventions.align_corners));
         }

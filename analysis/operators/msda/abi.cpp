@@ -36,17 +36,18 @@ AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_
 
 std::span<const char* const> MsdaCall::stages() const { return kernels::kStageNames; }
 
-bool MsdaCall::run_kernels(const Conventions& of, const msda_options& options, std::span<const Tensor> results) const {
-  const AbiCall abi = abi_call(*this, of);
+bool MsdaCall::run_kernels(const Conventions& side_conventions, const msda_options& options,
+                           std::span<const Tensor> results) const {
+  const AbiCall abi = abi_call(*this, side_conventions);
   const msda_tensor of_value = abi_tensor(results[0]), of_locations = abi_tensor(results[1]),
                     of_weights = abi_tensor(results[2]);
   throw_unless_ok(msda_backward(&abi.call, &abi.grad_output, &options, &of_value, &of_locations, &of_weights));
   return true;
 }
 
-std::unique_ptr<DeviceCall> MsdaCall::device_call(const Conventions& of, const msda_options& options,
+std::unique_ptr<DeviceCall> MsdaCall::device_call(const Conventions& side_conventions, const msda_options& options,
                                                   std::span<const Tensor> results) const {
-  const AbiCall abi = abi_call(*this, of);
+  const AbiCall abi = abi_call(*this, side_conventions);
   return std::make_unique<MsdaDeviceCall>(
       abi.call, abi.grad_output, options,
       MsdaDeviceCall::Results{abi_tensor(results[0]), abi_tensor(results[1]), abi_tensor(results[2])});

@@ -71,38 +71,42 @@ Axes MsdaCall::axes(const ElementId& id) const {
   return {Axis{sample.location(*this, 0), level.width, stored}, Axis{sample.location(*this, 1), level.height, stored}};
 }
 
-Coordinate MsdaCall::coordinate(const Conventions& of, const Axis& axis, const Precision& precision) const {
-  return pixel_coordinate(of, axis.location, axis.size, precision);
+Coordinate MsdaCall::coordinate(const Conventions& side_conventions, const Axis& axis,
+                                const Precision& precision) const {
+  return pixel_coordinate(side_conventions, axis.location, axis.size, precision);
 }
 
-Landings MsdaCall::landings(const Conventions& of, const Axis& axis, const Precision& precision) const {
-  return analysis::landings(of, axis.location, axis.size, precision);
+Landings MsdaCall::landings(const Conventions& side_conventions, const Axis& axis, const Precision& precision) const {
+  return analysis::landings(side_conventions, axis.location, axis.size, precision);
 }
 
-std::vector<Evaluation> MsdaCall::evaluations(const Conventions& of, const Axis& axis, msda_dtype type) const {
-  return analysis::evaluations(of, axis.location, axis.size, type);
+std::vector<Evaluation> MsdaCall::evaluations(const Conventions& side_conventions, const Axis& axis,
+                                              msda_dtype type) const {
+  return analysis::evaluations(side_conventions, axis.location, axis.size, type);
 }
 
 std::unique_ptr<Cache> MsdaCall::new_cache() const { return std::make_unique<ContributionCache>(*this); }
 
-Element MsdaCall::element(const Conventions& of, const ElementId& id, const Place& place, const Precisions& precisions,
-                          const Reduction* reduction, Cache& cache) const {
+Element MsdaCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
+                          const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
     const auto contributions =
-        contributions_in(cache).get(of, pixel.b, pixel.m, pixel.l, precisions.coordinates, reduction);
+        contributions_in(cache).get(side_conventions, pixel.b, pixel.m, pixel.l, precisions.coordinates, reduction);
     return pixel_element(*this, pixel, contributions->exact(pixel.s), precisions.rest, reduction);
   }
-  return sample_element(*this, of, sample_of(id.gradient, id.flat), id.gradient, axis_of(id.gradient, id.flat),
-                        place[0], place[1], precisions.rest, reduction);
+  return sample_element(*this, side_conventions, sample_of(id.gradient, id.flat), id.gradient,
+                        axis_of(id.gradient, id.flat), place[0], place[1], precisions.rest, reduction);
 }
 
-Addends MsdaCall::addends(const Conventions& of, const ElementId& id, Cache& cache) const {
+Addends MsdaCall::addends(const Conventions& side_conventions, const ElementId& id, Cache& cache) const {
   if (!id.gradient.scattered()) {
-    return sample_addends(*this, of, sample_of(id.gradient, id.flat), id.gradient, axis_of(id.gradient, id.flat));
+    return sample_addends(*this, side_conventions, sample_of(id.gradient, id.flat), id.gradient,
+                          axis_of(id.gradient, id.flat));
   }
   const PixelId pixel = pixel_of(id.flat);
-  const auto contributions = contributions_in(cache).get(of, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
+  const auto contributions =
+      contributions_in(cache).get(side_conventions, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
   return {computed_addends(*this, pixel, contributions->computed(pixel.s)), 1};
 }
 

@@ -77,8 +77,8 @@ struct MsdaCall final : Call {
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return B * Q * M * L * P; }
-  std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first, int64_t count,
-                                 msda_mode mode, int threads) const override;
+  std::vector<double> numbers_of(const Intermediate& tensor, const Conventions& conventions, int64_t first,
+                                 int64_t count, msda_mode mode, int threads) const override;
   std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
                                          Cache& cache) const override;
   double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,

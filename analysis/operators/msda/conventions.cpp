@@ -61,9 +61,9 @@ std::vector<Fit> MsdaCall::fitting_conventions(const Side& side, const std::vect
   const MsdaCall swapped = with_swapped_shapes(*this, memory);
   std::vector<Fit> fits;
   for (const Fit& fit : alternatives(conventions)) {
-    MsdaCall other = fit.swapped ? swapped : *this;
-    other.conventions = fit.conventions;
-    if (tried.fit(other)) fits.push_back(fit);
+    MsdaCall tried_call = fit.swapped ? swapped : *this;
+    tried_call.conventions = fit.conventions;
+    if (tried.fit(tried_call)) fits.push_back(fit);
   }
   return fits;
 }

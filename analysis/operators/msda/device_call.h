@@ -22,7 +22,7 @@ class MsdaDeviceCall final : public DeviceCall {
   std::vector<msda_tensor*> results() override { return {&results_[0], &results_[1], &results_[2]}; }
   msda_status run(void* stream) override;
   uint64_t device_bytes() const override;
-  // By batch, then by head: no sum goes over either.
+  // Splits by batch, then by head: no sum goes over either.
   std::vector<std::unique_ptr<DeviceCall>> halves() const override;
   std::string least() const override { return "one head of one batch"; }
 

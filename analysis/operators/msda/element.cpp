@@ -88,12 +88,12 @@ void Contributions::ByPixel::sort(const std::vector<Found>& found, const LevelSi
   const auto pixels = static_cast<size_t>(int64_t{level.height} * level.width);
   start_ = level.start;
   begin_.assign(pixels + 1, 0);
-  for (const Found& one : found) ++begin_[static_cast<size_t>(one.s - start_) + 1];
+  for (const Found& addend : found) ++begin_[static_cast<size_t>(addend.s - start_) + 1];
   for (size_t i = 0; i < pixels; ++i) begin_[i + 1] += begin_[i];
   std::vector<int64_t> next(begin_.begin(), begin_.end() - 1);
   addends_.resize(found.size());
-  for (const Found& one : found) {
-    addends_[static_cast<size_t>(next[static_cast<size_t>(one.s - start_)]++)] = one.addend;
+  for (const Found& addend : found) {
+    addends_[static_cast<size_t>(next[static_cast<size_t>(addend.s - start_)]++)] = addend.addend;
   }
 }
 
@@ -144,7 +144,7 @@ void Contributions::find_exact(const Precision& precision, const Reduction* redu
             const int64_t s = rows[static_cast<size_t>(corner)];
             const auto listed = [&] {
               return std::any_of(found.begin() + static_cast<int64_t>(first), found.end(),
-                                 [&](const Found& one) { return one.s == s; });
+                                 [&](const Found& addend) { return addend.s == s; });
             };
             if (s < 0 || (!is_exact && listed())) continue;
             const double wx = corner % 2 == 0 ? 1 - x.fraction : x.fraction;

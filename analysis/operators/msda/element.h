@@ -47,10 +47,10 @@ class Contributions {
   Contributions(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
                 const Precision& precision, const Reduction* reduction = nullptr);
 
-  // With exact weights, in the order of (q, p, corner). A sample that can only land here through rounding is included,
-  // with weight 0 and its error.
+  // Returns addends with exact weights, in the order of (q, p, corner). A sample that can only land here through
+  // rounding is included, with weight 0 and its error.
   std::span<const Addend> exact(int64_t s) const;
-  // As kernels/sample.h computes them in the call's own arithmetic. Computed at the first call. Thread-safe.
+  // Returns addends as kernels/sample.h computes them in the call's arithmetic, computed once. Thread-safe.
   std::span<const Addend> computed(int64_t s) const;
 
  private:

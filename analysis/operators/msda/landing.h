@@ -12,7 +12,7 @@ Coordinate pixel_coordinate(const Conventions& conventions, double location, int
 
 Landings landings(const Conventions& conventions, double location, int32_t size, const Precision& precision);
 
-// In float32, or in float64 for float64 arithmetic. The first is that of kernels/sample.h.
+// Evaluates in float32, or in float64 for float64 arithmetic. The first evaluation is that of kernels/sample.h.
 std::vector<Evaluation> evaluations(const Conventions& conventions, double location, int32_t size,
                                     msda_dtype arithmetic);
 

@@ -20,8 +20,8 @@ std::vector<Mistake> sample_mistakes(const MsdaCall& call, const Conventions& co
   const Landing &x = place[0], &y = place[1];
   const LevelSize& level = call.level_of(sample);
   const CornerRows rows = corner_rows(conventions, level, x.low, y.low);
-  const auto with_rows = [&](const CornerRows& other) {
-    return sample_element(call, sample, id.gradient, axis, x, y, other, precision).value;
+  const auto with_rows = [&](const CornerRows& read_rows) {
+    return sample_element(call, sample, id.gradient, axis, x, y, read_rows, precision).value;
   };
   const double attention = sample.attention(call);
   std::vector<Mistake> mistakes;
@@ -29,8 +29,8 @@ std::vector<Mistake> sample_mistakes(const MsdaCall& call, const Conventions& co
     const double slope = axis == 0 ? x.slope : y.slope;
     if (attention != 0) mistakes.push_back({"the attention weight were not multiplied in", exact.value / attention});
     if (slope != 0) mistakes.push_back({"the level's size were not multiplied in", exact.value / slope});
-    const auto other = sample_element(call, conventions, sample, id.gradient, 1 - axis, x, y, precision);
-    mistakes.push_back({"it were the gradient along the other axis", other.value});
+    const auto other_axis = sample_element(call, conventions, sample, id.gradient, 1 - axis, x, y, precision);
+    mistakes.push_back({"it were the gradient along the other axis", other_axis.value});
   } else {
     mistakes.push_back({"the attention weight were multiplied in", exact.value * attention});
   }
@@ -89,11 +89,11 @@ std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const Conventions& con
   mistakes.push_back({"everything were added twice", 2 * exact.value});
   const int64_t within = pixel.s - call.levels[static_cast<size_t>(pixel.l)].start;
   for (size_t l = 0; l < call.levels.size(); ++l) {
-    const auto& other = call.levels[l];
-    if (static_cast<int64_t>(l) == pixel.l || within >= int64_t{other.height} * other.width) continue;
+    const auto& size = call.levels[l];
+    if (static_cast<int64_t>(l) == pixel.l || within >= int64_t{size.height} * size.width) continue;
     PixelId elsewhere = pixel;
     elsewhere.l = static_cast<int64_t>(l);
-    elsewhere.s = other.start + within;
+    elsewhere.s = size.start + within;
     const auto there = cache.get(conventions, pixel.b, pixel.m, elsewhere.l, precision);
     mistakes.push_back({fmt::format("it were the gradient of the same pixel of level {}", l),
                         pixel_element(call, elsewhere, there->exact(elsewhere.s), precision).value});
@@ -103,10 +103,11 @@ std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const Conventions& con
 
 }  // namespace
 
-std::vector<Mistake> MsdaCall::mistakes(const Conventions& of, const ElementId& id, const Place& place,
+std::vector<Mistake> MsdaCall::mistakes(const Conventions& side_conventions, const ElementId& id, const Place& place,
                                         const Element& exact, const Precision& precision, Cache& cache) const {
-  if (!id.gradient.scattered()) return sample_mistakes(*this, of, id, place, exact, precision);
-  return pixel_mistakes(*this, of, pixel_of(id.flat), exact, precision, static_cast<ContributionCache&>(cache));
+  if (!id.gradient.scattered()) return sample_mistakes(*this, side_conventions, id, place, exact, precision);
+  return pixel_mistakes(*this, side_conventions, pixel_of(id.flat), exact, precision,
+                        static_cast<ContributionCache&>(cache));
 }
 
 }  // namespace msda::analysis

@@ -12,7 +12,7 @@ Uncertain product(const Uncertain& a, const Uncertain& b) {
   return {a.value * b.value, std::abs(a.value) * b.error + std::abs(b.value) * a.error + a.error * b.error};
 }
 
-// With what so many roundings of `unit` make of it.
+// Returns x with the error that so many roundings of `unit` add.
 Uncertain loosened(Uncertain x, double roundings, double unit) {
   x.error += roundings * unit * std::abs(x.value);
   return x;

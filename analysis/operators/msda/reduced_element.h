@@ -9,7 +9,7 @@ namespace msda::analysis {
 // roundings bring is carried from step to step.
 inline constexpr Steps kInnerSteps = kInterpolationWeights | kSampledValue | kWeightedGradOutput | kAddends;
 
-// As sample_element(), for reductions with inner steps.
+// Does the same as sample_element(), for reductions with inner steps.
 Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis,
                                const Landing& x, const Landing& y, const CornerRows& rows, const Precision& precision,
                                const Reduction& reduction);

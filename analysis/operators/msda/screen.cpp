@@ -17,8 +17,8 @@ constexpr double kSlack = 1 + 1e-4;
 constexpr double kFractionRounding = 2 * kUnit;
 
 // Roundings between the inputs and grad_sampling_locations: 1 - f, a difference, a product, an fma; the lanes and the
-// tree of the sum over channels; the attention weight and the slope (docs/determinism.md). Of grad_attention_weights:
-// three of a weight, four of the interpolation, the sum.
+// tree of the sum over channels; the attention weight and the slope (docs/determinism.md). grad_attention_weights has
+// fewer: three of a weight, four of the interpolation, the sum.
 double sum_roundings(const MsdaCall& call) { return std::ceil(static_cast<double>(call.D) / kernels::kLanes) + 5; }
 double location_roundings(const MsdaCall& call) { return 4 + sum_roundings(call) + 2; }
 double attention_roundings(const MsdaCall& call) { return 7 + sum_roundings(call); }

@@ -1,8 +1,8 @@
 // Finds the elements of a head on which two arithmetics of deformable attention may differ by more than a tolerance.
 //
-// A sample whose coordinates have the same bits on both sides gives the same bits. Of the others, those that land in
-// different cells are suspects. For the rest the difference is bounded, ever more tightly: by the largest rows of
-// channels, by the sample's own, and by the sums over its channels.
+// A sample whose coordinates have the same bits on both sides gives the same bits. Other samples are suspects if they
+// land in different cells. For the rest the difference is bounded, ever more tightly: by the largest rows of channels,
+// by the sample's own, and by the sums over its channels.
 #pragma once
 
 #include <vector>

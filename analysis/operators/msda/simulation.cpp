@@ -35,12 +35,12 @@ Slices MsdaCall::slices(const CallSizes& sizes) const {
   return {batches * heads, slice};
 }
 
-std::shared_ptr<const Call> MsdaCall::with_values(std::span<const Tensor> of) const {
+std::shared_ptr<const Call> MsdaCall::with_values(std::span<const Tensor> new_values) const {
   auto call = std::make_shared<MsdaCall>(*this);
-  call->value = of[0];
-  call->sampling_locations = of[1];
-  call->attention_weights = of[2];
-  call->grad_output = of[3];
+  call->value = new_values[0];
+  call->sampling_locations = new_values[1];
+  call->attention_weights = new_values[2];
+  call->grad_output = new_values[3];
   return call;
 }
 

@@ -54,11 +54,11 @@ Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
 std::vector<double> stage_of_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q,
                                      int64_t count, msda_stage_id stage, msda_mode mode, int threads) {
   const AbiCall abi = abi_queries(call, conventions, b, q, count);
-  const Intermediate of = intermediate(call, stage);
+  const Intermediate tensor = intermediate(call, stage);
   std::vector<int64_t> shape{1, count, call.M, call.L, call.P};
-  if (of.components.size() > 1) shape.push_back(static_cast<int64_t>(of.components.size()));
-  if (of.channels) shape.push_back(*of.channels);
-  std::vector<double> values(static_cast<size_t>(count * call.M * call.L * call.P * of.width()));
+  if (tensor.components.size() > 1) shape.push_back(static_cast<int64_t>(tensor.components.size()));
+  if (tensor.channels) shape.push_back(*tensor.channels);
+  std::vector<double> values(static_cast<size_t>(count * call.M * call.L * call.P * tensor.width()));
   const msda_tensor result =
       msda_contiguous(values.data(), MSDA_FLOAT64, static_cast<int32_t>(shape.size()), shape.data());
   msda_options options{};
@@ -87,18 +87,19 @@ std::vector<Intermediate> MsdaCall::intermediates() const {
 }
 
 // libmsda computes whole queries; those at the ends are cut.
-std::vector<double> MsdaCall::numbers_of(const Intermediate& of, const Conventions& by, int64_t first, int64_t count,
-                                         msda_mode mode, int threads) const {
+std::vector<double> MsdaCall::numbers_of(const Intermediate& tensor, const Conventions& by, int64_t first,
+                                         int64_t count, msda_mode mode, int threads) const {
   const int64_t of_query = M * L * P, end = first + count;
   std::vector<double> numbers;
-  numbers.reserve(static_cast<size_t>(count * of.width()));
+  numbers.reserve(static_cast<size_t>(count * tensor.width()));
   while (first < end) {
     const int64_t query = first / of_query, b = query / Q, q = query % Q;
     const int64_t queries = std::min(Q - q, (end - 1) / of_query - query + 1);
-    const auto found = stage_of_queries(*this, by, b, q, queries, static_cast<msda_stage_id>(of.stage), mode, threads);
+    const auto found =
+        stage_of_queries(*this, by, b, q, queries, static_cast<msda_stage_id>(tensor.stage), mode, threads);
     const int64_t skipped = first - query * of_query, last = std::min(end, (query + queries) * of_query);
-    const auto begin = found.begin() + skipped * of.width();
-    numbers.insert(numbers.end(), begin, begin + (last - first) * of.width());
+    const auto begin = found.begin() + skipped * tensor.width();
+    numbers.insert(numbers.end(), begin, begin + (last - first) * tensor.width());
     first = last;
   }
   return numbers;
@@ -129,10 +130,10 @@ double MsdaCall::scattered_value(const Conventions& by, const ElementId& id, msd
 }
 
 std::vector<NamedConventions> MsdaCall::conventions_to_show(const Conventions* reference) const {
-  Conventions other = conventions;
-  other.dialect = reference != nullptr ? reference->dialect : MSDA_GRID_SAMPLE;
+  Conventions changed = conventions;
+  changed.dialect = reference != nullptr ? reference->dialect : MSDA_GRID_SAMPLE;
   std::vector<NamedConventions> all{{msda_dialect_name(conventions.dialect), conventions}};
-  if (other.dialect != conventions.dialect) all.push_back({msda_dialect_name(other.dialect), other});
+  if (changed.dialect != conventions.dialect) all.push_back({msda_dialect_name(changed.dialect), changed});
   return all;
 }
 

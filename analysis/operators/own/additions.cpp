@@ -31,7 +31,7 @@ class OwnAdditions final : public Additions {
 
   int64_t family_count() const override { return 1; }
 
-  // A sample is an addend of a target, numbered through all targets.
+  // Numbers addends through all targets: each sample is one.
   std::vector<SharedAddend> addends(int64_t, const FactorArithmetic&) const override {
     make_table();
     std::vector<SharedAddend> all;
@@ -48,7 +48,7 @@ class OwnAdditions final : public Additions {
     std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(first), factors.size(), factors.begin());
   }
 
-  // What an element begins with is one of its addends.
+  // Returns 0 for an element that begins with itself: that is one of its addends.
   double start(int64_t, double before) const override {
     return call_.definition().begins_with_itself(gradient_.place()) ? 0 : before;
   }
@@ -101,7 +101,7 @@ class OwnAdditions final : public Additions {
 }  // namespace
 
 std::unique_ptr<Additions> OwnCall::additions(Gradient gradient) const {
-  if (is_->term_count(gradient.place()) > kMostAddends) return nullptr;
+  if (definition_->term_count(gradient.place()) > kMostAddends) return nullptr;
   return std::make_unique<OwnAdditions>(*this, gradient);
 }
 

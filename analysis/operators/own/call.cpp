@@ -25,31 +25,32 @@ Landing landing_in(double cell, const Coordinate& at) {
 
 }  // namespace
 
-OwnCall::OwnCall(std::shared_ptr<const OwnDefinition> definition) : is_(std::move(definition)), parts_{{}} {
-  for (const Dimension& one : is_->dimensions()) parts_.push_back({one});
+OwnCall::OwnCall(std::shared_ptr<const OwnDefinition> definition) : definition_(std::move(definition)), parts_{{}} {
+  for (const Dimension& dimension : definition_->dimensions()) parts_.push_back({dimension});
 }
 
 std::vector<NamedTensor> OwnCall::inputs() const {
   std::vector<NamedTensor> all;
-  for (const NamedTensor& one : is_->inputs()) {
-    if (is_floating(one.tensor)) all.push_back(one);
+  for (const NamedTensor& input : definition_->inputs()) {
+    if (is_floating(input.tensor)) all.push_back(input);
   }
   return all;
 }
 
 msda_dtype OwnCall::arithmetic() const {
-  for (const NamedTensor& one : is_->inputs()) {
-    if (one.tensor.dtype == MSDA_FLOAT64) return MSDA_FLOAT64;
+  for (const NamedTensor& input : definition_->inputs()) {
+    if (input.tensor.dtype == MSDA_FLOAT64) return MSDA_FLOAT64;
   }
   return MSDA_FLOAT32;
 }
 
 bool OwnCall::adds_to_output() const {
-  return std::ranges::any_of(gradients(), [&](Gradient one) { return is_->begins_with_itself(one.place()); });
+  return std::ranges::any_of(gradients(),
+                             [&](Gradient gradient) { return definition_->begins_with_itself(gradient.place()); });
 }
 
 Landings OwnCall::landings(const Conventions&, const Axis& axis, const Precision& precision) const {
-  const Coordinate at = is_->coordinate(axis, precision);
+  const Coordinate at = definition_->coordinate(axis, precision);
   Landings all;
   if (!(std::abs(at.exact) < kFarthest) || !(at.error < kFarthest)) {
     const bool known = std::abs(at.exact) < kFarthest;
@@ -68,7 +69,7 @@ Landings OwnCall::landings(const Conventions&, const Axis& axis, const Precision
 }
 
 std::vector<Evaluation> OwnCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {
-  const double computed = is_->computed(axis, type);
+  const double computed = definition_->computed(axis, type);
   if (!(std::abs(computed) < kFarthest)) return {};
   return {{"as written", computed, landing_in(std::floor(computed), {computed, 0})}};
 }
@@ -93,7 +94,8 @@ std::vector<int64_t> OwnCall::some_of_family(Gradient gradient, int64_t, int64_t
 }
 
 int64_t OwnCall::weights_of(Gradient gradient, int64_t flat) const {
-  const auto dimensions = is_->dimensions_of(gradient.place()), channels = is_->channels_of(gradient.place());
+  const auto dimensions = definition_->dimensions_of(gradient.place()),
+             channels = definition_->channels_of(gradient.place());
   const Index shape = shape_of(gradient), at = Tensor{nullptr, MSDA_FLOAT32, shape}.index_of(flat);
   int64_t number = 0;
   for (size_t i = 0; i < at.size(); ++i) {
@@ -122,7 +124,7 @@ const char* OwnCall::name_of(Step step) const {
 Coordinates OwnCall::coordinates_of(Gradient gradient, int64_t flat) const {
   Coordinates all;
   all.fill(-1);
-  const auto dimensions = is_->dimensions_of(gradient.place());
+  const auto dimensions = definition_->dimensions_of(gradient.place());
   const Index at = Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.index_of(flat);
   for (size_t i = 0; i < at.size(); ++i) all[dimensions[i]] = at[i];
   return all;
@@ -130,13 +132,14 @@ Coordinates OwnCall::coordinates_of(Gradient gradient, int64_t flat) const {
 
 std::string OwnCall::text_of_sizes() const {
   std::vector<std::string> texts;
-  for (const Dimension& one : dimensions()) texts.push_back(fmt::format("{} {}", one.name(), sizes()[one.place()]));
+  for (const Dimension& dimension : dimensions())
+    texts.push_back(fmt::format("{} {}", dimension.name(), sizes()[dimension.place()]));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::vector<std::string> OwnCall::text_of_place(Gradient gradient, int64_t flat) const {
   std::vector<std::string> texts;
-  const auto dimensions_of = is_->dimensions_of(gradient.place());
+  const auto dimensions_of = definition_->dimensions_of(gradient.place());
   const Index at = Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.index_of(flat);
   for (size_t i = 0; i < at.size(); ++i) texts.push_back(text_of(dimensions()[dimensions_of[i]], at[i]));
   return texts;
@@ -144,7 +147,7 @@ std::vector<std::string> OwnCall::text_of_place(Gradient gradient, int64_t flat)
 
 std::vector<Cut> OwnCall::cuts() const {
   std::vector<Cut> all;
-  for (const size_t dimension : is_->cuts()) {
+  for (const size_t dimension : definition_->cuts()) {
     const char* name = dimensions()[dimension].name();
     all.push_back({name, name, sizes()[dimension]});
   }
@@ -153,16 +156,16 @@ std::vector<Cut> OwnCall::cuts() const {
 
 Kept OwnCall::kept_of(std::string_view tensor, const Kept& kept) const {
   const auto whole = [&](std::string_view name) {
-    for (const NamedTensor& one : is_->inputs()) {
-      if (one.name == name) return one.tensor.shape;
+    for (const NamedTensor& input : definition_->inputs()) {
+      if (input.name == name) return input.tensor.shape;
     }
-    const auto output = std::ranges::find_if(gradients(), [&](Gradient one) { return one.name() == name; });
+    const auto output = std::ranges::find_if(gradients(), [&](Gradient gradient) { return gradient.name() == name; });
     if (output == gradients().end()) throw std::out_of_range("no tensor " + std::string(name));
     return shape_of(*output);
   };
   const Index shape = whole(tensor);
-  const std::vector<int> axes = is_->axes_of(tensor);
-  const auto cuts = is_->cuts();
+  const std::vector<int> axes = definition_->axes_of(tensor);
+  const auto cuts = definition_->cuts();
   Kept result;
   for (size_t i = 0; i < shape.size(); ++i) {
     const auto cut = axes[i] < 0 ? cuts.end() : std::ranges::find(cuts, static_cast<size_t>(axes[i]));
@@ -174,31 +177,31 @@ Kept OwnCall::kept_of(std::string_view tensor, const Kept& kept) const {
 std::vector<int64_t> OwnCall::cut_indices(const ElementId& id) const {
   const Coordinates at = coordinates_of(id.gradient, id.flat);
   std::vector<int64_t> indices;
-  for (const size_t dimension : is_->cuts()) indices.push_back(at[dimension]);
+  for (const size_t dimension : definition_->cuts()) indices.push_back(at[dimension]);
   return indices;
 }
 
 std::shared_ptr<const Call> OwnCall::with_tensors(std::vector<Tensor> tensors) const {
-  auto call = std::make_shared<OwnCall>(is_->with_inputs(std::move(tensors)));
+  auto call = std::make_shared<OwnCall>(definition_->with_inputs(std::move(tensors)));
   call->conventions = conventions;
   return call;
 }
 
 std::shared_ptr<const Call> OwnCall::with_inputs(std::span<const OwnedTensor> given) const {
   std::vector<Tensor> tensors;
-  for (const NamedTensor& one : is_->inputs()) tensors.push_back(tensor_named(given, one.name).view());
+  for (const NamedTensor& input : definition_->inputs()) tensors.push_back(tensor_named(given, input.name).view());
   return with_tensors(std::move(tensors));
 }
 
 Slices OwnCall::slices(const CallSizes& sizes) const {
   if (sizes.batch || sizes.heads || sizes.queries) {
     throw std::invalid_argument(
-        fmt::format("{} has no batches, heads or queries: simulate it with its own sizes", is_->name()));
+        fmt::format("{} has no batches, heads or queries: simulate it with its own sizes", definition_->name()));
   }
   std::vector<Tensor> tensors;
-  for (const NamedTensor& one : is_->inputs()) {
-    tensors.push_back(one.tensor);
-    if (is_floating(one.tensor)) tensors.back().data = nullptr;
+  for (const NamedTensor& input : definition_->inputs()) {
+    tensors.push_back(input.tensor);
+    if (is_floating(input.tensor)) tensors.back().data = nullptr;
   }
   return {1, with_tensors(std::move(tensors))};
 }
@@ -206,8 +209,8 @@ Slices OwnCall::slices(const CallSizes& sizes) const {
 std::shared_ptr<const Call> OwnCall::with_values(std::span<const Tensor> values) const {
   std::vector<Tensor> tensors;
   size_t next = 0;
-  for (const NamedTensor& one : is_->inputs()) {
-    tensors.push_back(is_floating(one.tensor) ? values[next++] : one.tensor);
+  for (const NamedTensor& input : definition_->inputs()) {
+    tensors.push_back(is_floating(input.tensor) ? values[next++] : input.tensor);
   }
   return with_tensors(std::move(tensors));
 }
@@ -218,7 +221,8 @@ std::vector<Arithmetic> OwnCall::arithmetics() const {
 
 std::shared_ptr<const Call> OwnCall::outline() const {
   std::vector<Tensor> tensors;
-  for (const NamedTensor& one : is_->inputs()) tensors.push_back({nullptr, one.tensor.dtype, one.tensor.shape});
+  for (const NamedTensor& input : definition_->inputs())
+    tensors.push_back({nullptr, input.tensor.dtype, input.tensor.shape});
   return with_tensors(std::move(tensors));
 }
 

@@ -14,15 +14,15 @@ class OwnCall final : public Call {
  public:
   explicit OwnCall(std::shared_ptr<const OwnDefinition> definition);
 
-  std::span<const Gradient> gradients() const override { return is_->outputs(); }
-  Index shape_of(Gradient gradient) const override { return is_->shape_of(gradient.place()); }
+  std::span<const Gradient> gradients() const override { return definition_->outputs(); }
+  Index shape_of(Gradient gradient) const override { return definition_->shape_of(gradient.place()); }
   std::vector<NamedTensor> inputs() const override;
-  std::vector<NamedTensor> all_inputs() const override { return is_->inputs(); }
+  std::vector<NamedTensor> all_inputs() const override { return definition_->inputs(); }
   msda_dtype arithmetic() const override;
 
-  Axes axes(const ElementId& id) const override { return is_->axes(id.gradient.place(), id.flat); }
+  Axes axes(const ElementId& id) const override { return definition_->axes(id.gradient.place(), id.flat); }
   Coordinate coordinate(const Conventions&, const Axis& axis, const Precision& precision) const override {
-    return is_->coordinate(axis, precision);
+    return definition_->coordinate(axis, precision);
   }
   Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
@@ -46,7 +46,7 @@ class OwnCall final : public Call {
   bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
 
-  // Nothing is known of what is on the way to a sum but its addends.
+  // Returns none: nothing but the addends is known of the way to a sum.
   std::vector<Intermediate> intermediates() const override { return {}; }
   int64_t sample_count() const override { return 0; }
   std::vector<double> numbers_of(const Intermediate&, const Conventions&, int64_t, int64_t, msda_mode,
@@ -70,8 +70,8 @@ class OwnCall final : public Call {
   Steps inner_steps(Gradient) const override { return kAddends; }
   const char* name_of(Step step) const override;
 
-  std::span<const Dimension> dimensions() const override { return is_->dimensions(); }
-  Coordinates sizes() const override { return is_->sizes(); }
+  std::span<const Dimension> dimensions() const override { return definition_->dimensions(); }
+  Coordinates sizes() const override { return definition_->sizes(); }
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override { return parts_; }
 
@@ -101,12 +101,12 @@ class OwnCall final : public Call {
   std::vector<Arithmetic> arithmetics() const override;
   std::unique_ptr<Screen> screen(const Arithmetic&, const Arithmetic&) const override { return nullptr; }
 
-  std::string arithmetic_name(const Conventions&) const override { return is_->name(); }
+  std::string arithmetic_name(const Conventions&) const override { return definition_->name(); }
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
 
-  const OwnDefinition& definition() const { return *is_; }
+  const OwnDefinition& definition() const { return *definition_; }
   // What an element adds up, each product rounded to a type, with the sample where exact arithmetic has it.
   struct NumberedAddend {
     int64_t number;
@@ -119,7 +119,7 @@ class OwnCall final : public Call {
   Place exact_place(const ElementId& id) const;
   std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const;
 
-  std::shared_ptr<const OwnDefinition> is_;
+  std::shared_ptr<const OwnDefinition> definition_;
   std::vector<Part> parts_;
 };
 

@@ -61,10 +61,10 @@ class OwnDefinition {
 
   virtual Axes axes(size_t output, int64_t flat) const = 0;
   virtual Coordinate coordinate(const Axis& axis, const Precision& precision) const = 0;
-  // As kernels compute it in a type.
+  // Returns the coordinate as kernels compute it in a type.
   virtual double computed(const Axis& axis, msda_dtype type) const = 0;
-  // In their order; what an element begins with first. Of a cell that only rounding of fewer bits reaches, those that
-  // read outside of a tensor are left out.
+  // Visits the terms in their order; what an element begins with first. In a cell that only rounding of fewer bits
+  // reaches, terms that read outside of a tensor are left out.
   virtual void terms(size_t output, int64_t flat, const OwnCells& cells, const VisitTerm& visit) const = 0;
   // No fewer than all elements of an output have together.
   virtual int64_t term_count(size_t output) const = 0;

@@ -41,13 +41,13 @@ Element OwnCall::element(const Conventions&, const ElementId& id, const Place& p
                          const Reduction* reduction, Cache&) const {
   const Precision& precision = precisions.rest;
   const OwnCells cells = cells_of(place);
-  const auto errors = place.empty() ? std::vector<double>{} : errors_of_weights(*is_, id, place, cells);
-  const auto& tensors = is_->inputs();
+  const auto errors = place.empty() ? std::vector<double>{} : errors_of_weights(*definition_, id, place, cells);
+  const auto& tensors = definition_->inputs();
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
   size_t number = 0;
-  is_->terms(id.gradient.place(), id.flat, cells, [&](const OwnTerm& term) {
+  definition_->terms(id.gradient.place(), id.flat, cells, [&](const OwnTerm& term) {
     double product = 1, growth = at_least_1(term.weight);
     for (const OwnTerm::Input& input : term.inputs) {
       const double x = tensors[input.tensor].tensor.at(input.flat);
@@ -55,12 +55,12 @@ Element OwnCall::element(const Conventions&, const ElementId& id, const Place& p
       growth *= at_least_1(x);
     }
     const double error = errors.empty() ? 0 : errors[number++];
-    Uncertain one{term.weight * product, error == 0 || product == 0 ? 0 : error * std::abs(product)};
-    if (reduction != nullptr) one = reduction->round(kAddends, one);
-    sum.add(one.value, 0, growth);
-    if (one.error > 0) changes.add(one.error, 0, 1);
-    element.partials.add(std::isinf(product) ? Uncertain{term.weight, error}.sign() * product : one.sign(),
-                         growth + one.error);
+    Uncertain addend{term.weight * product, error == 0 || product == 0 ? 0 : error * std::abs(product)};
+    if (reduction != nullptr) addend = reduction->round(kAddends, addend);
+    sum.add(addend.value, 0, growth);
+    if (addend.error > 0) changes.add(addend.error, 0, 1);
+    element.partials.add(std::isinf(product) ? Uncertain{term.weight, error}.sign() * product : addend.sign(),
+                         growth + addend.error);
   });
   element.value = sum.sum();
   element.terms = sum.terms();
@@ -72,9 +72,9 @@ Element OwnCall::element(const Conventions&, const ElementId& id, const Place& p
 }
 
 std::vector<OwnCall::NumberedAddend> OwnCall::addends_in(const ElementId& id, msda_dtype type) const {
-  const auto& tensors = is_->inputs();
+  const auto& tensors = definition_->inputs();
   std::vector<NumberedAddend> all;
-  is_->terms(id.gradient.place(), id.flat, cells_of(exact_place(id)), [&](const OwnTerm& term) {
+  definition_->terms(id.gradient.place(), id.flat, cells_of(exact_place(id)), [&](const OwnTerm& term) {
     double product = rounded_to(term.weight, type);
     for (size_t i = 0; i < term.inputs.size(); ++i) {
       const double x = tensors[term.inputs[i].tensor].tensor.at(term.inputs[i].flat);
@@ -88,7 +88,7 @@ std::vector<OwnCall::NumberedAddend> OwnCall::addends_in(const ElementId& id, ms
 
 Addends OwnCall::addends(const Conventions&, const ElementId& id, Cache&) const {
   Addends addends;
-  for (const NumberedAddend& one : addends_in(id, arithmetic())) addends.values.push_back(one.value);
+  for (const NumberedAddend& addend : addends_in(id, arithmetic())) addends.values.push_back(addend.value);
   return addends;
 }
 
@@ -100,20 +100,22 @@ double OwnCall::scattered_value(const Conventions& by, const ElementId& id, msda
 
 bool OwnCall::visit_inputs(const Conventions&, const ElementId& id, const Place& place, const Precision&, Cache&,
                            const VisitInput& visit) const {
-  const auto& tensors = is_->inputs();
+  const auto& tensors = definition_->inputs();
   // Terms cannot be left early, so that those after the first hit are passed over.
   bool found = false;
-  is_->terms(id.gradient.place(), id.flat, cells_of(place.empty() ? exact_place(id) : place), [&](const OwnTerm& term) {
-    for (const OwnTerm::Input& input : term.inputs) {
-      if (!found) found = visit(tensors[input.tensor].name, tensors[input.tensor].tensor, input.flat);
-    }
-  });
+  definition_->terms(id.gradient.place(), id.flat, cells_of(place.empty() ? exact_place(id) : place),
+                     [&](const OwnTerm& term) {
+                       for (const OwnTerm::Input& input : term.inputs) {
+                         if (!found)
+                           found = visit(tensors[input.tensor].name, tensors[input.tensor].tensor, input.flat);
+                       }
+                     });
   return found;
 }
 
-bool OwnCall::visit_stages(const Conventions& of, const ElementId& id, const Precision&, Cache& cache,
+bool OwnCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision&, Cache& cache,
                            const VisitStage& visit) const {
-  const Addends all = addends(of, id, cache);
+  const Addends all = addends(side_conventions, id, cache);
   if (visit("addends", all.values)) return true;
   double sum = 0;
   for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());

@@ -7,19 +7,19 @@
 
 namespace msda::analysis {
 
-std::vector<Mistake> OwnCall::mistakes(const Conventions& of, const ElementId& id, const Place& place,
+std::vector<Mistake> OwnCall::mistakes(const Conventions& side_conventions, const ElementId& id, const Place& place,
                                        const Element& exact, const Precision& precision, Cache& cache) const {
   struct Added {
     int64_t number;
     double value;
   };
   const size_t output = id.gradient.place();
-  const auto& tensors = is_->inputs();
+  const auto& tensors = definition_->inputs();
   std::vector<Added> all;
   double unweighted = 0;
   bool any_weight = false;
   SpreadOfAddends spread;
-  is_->terms(output, id.flat, cells_of(place), [&](const OwnTerm& term) {
+  definition_->terms(output, id.flat, cells_of(place), [&](const OwnTerm& term) {
     double product = 1;
     for (const OwnTerm::Input& input : term.inputs) product *= tensors[input.tensor].tensor.at(input.flat);
     unweighted += product;
@@ -29,10 +29,10 @@ std::vector<Mistake> OwnCall::mistakes(const Conventions& of, const ElementId& i
   });
   std::vector<Mistake> mistakes;
   if (!spread.leaves_it_to_chance(exact.bound())) {
-    for (const Added& one : all) {
-      const std::string text = "the addend of " + is_->name_of_term(output, one.number) + " were";
-      mistakes.push_back({text + " missing", exact.value - one.value});
-      mistakes.push_back({text + " added twice", exact.value + one.value});
+    for (const Added& addend : all) {
+      const std::string text = "the addend of " + definition_->name_of_term(output, addend.number) + " were";
+      mistakes.push_back({text + " missing", exact.value - addend.value});
+      mistakes.push_back({text + " added twice", exact.value + addend.value});
     }
   }
   if (any_weight) mistakes.push_back({"the weights were not multiplied in", unweighted});
@@ -44,10 +44,11 @@ std::vector<Mistake> OwnCall::mistakes(const Conventions& of, const ElementId& i
   for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) {
     for (const int64_t step : {-1, 1}) {
       if (at[i] + step < 0 || at[i] + step >= shape[i]) continue;
-      const ElementId other{id.gradient, id.flat + step * stride, {}};
-      const double value = element(of, other, exact_place(other), {precision, precision}, nullptr, cache).value;
+      const ElementId neighbour{id.gradient, id.flat + step * stride, {}};
+      const double value =
+          element(side_conventions, neighbour, exact_place(neighbour), {precision, precision}, nullptr, cache).value;
       mistakes.push_back(
-          {fmt::format("it were that of {}", fmt::join(text_of_place(id.gradient, other.flat), ", ")), value});
+          {fmt::format("it were that of {}", fmt::join(text_of_place(id.gradient, neighbour.flat), ", ")), value});
     }
   }
   return mistakes;

@@ -36,7 +36,7 @@ std::vector<NamedTensor> RoiAlignCall::inputs() const {
   return all;
 }
 
-bool RoiAlignCall::visit_inputs(const Conventions& of, const ElementId& id, const Place& place,
+bool RoiAlignCall::visit_inputs(const Conventions& side_conventions, const ElementId& id, const Place& place,
                                 const Precision& precision, Cache& cache, const VisitInput& visit) const {
   const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision), way_of(place));
   for (const auto& entry : table.exact(to_.at(id.flat).place)) {
@@ -44,7 +44,7 @@ bool RoiAlignCall::visit_inputs(const Conventions& of, const ElementId& id, cons
       if (visit("boxes", boxes, bin_of(entry.source).box * 5 + number)) return true;
     }
   }
-  return ScatterCall::visit_inputs(of, id, place, precision, cache, visit);
+  return ScatterCall::visit_inputs(side_conventions, id, place, precision, cache, visit);
 }
 
 std::span<const Dimension> RoiAlignCall::dimensions() const {
@@ -104,9 +104,9 @@ Slices RoiAlignCall::slices(const CallSizes& given) const {
   return {1, slice};
 }
 
-std::shared_ptr<const Call> RoiAlignCall::with_values(std::span<const Tensor> of) const {
+std::shared_ptr<const Call> RoiAlignCall::with_values(std::span<const Tensor> new_values) const {
   auto call = std::make_shared<RoiAlignCall>(*this);
-  call->grad_output = of[0];
+  call->grad_output = new_values[0];
   return call;
 }
 

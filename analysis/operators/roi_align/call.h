@@ -61,8 +61,8 @@ struct RoiAlignCall final : ScatterCall {
   bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
                     Cache& cache, const VisitInput& visit) const override;
 
-  // Where rounding decides how many points a box that reaches the pixel has: an axis without cells, whose landings are
-  // the ways in which kernels compute that. The location is the length of that box's bins.
+  // If rounding decides how many points a box that reaches the pixel has, returns an axis without cells, whose landings
+  // are the ways in which kernels compute that. The location is the length of that box's bins.
   Axes axes(const ElementId& id) const override;
   Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,

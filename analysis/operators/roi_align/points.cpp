@@ -21,7 +21,8 @@ struct BoxSide {
   double start, length, bin;  // of a bin: its length
 };
 
-// As torchvision writes it, each result rounded to a type; or with an edge's product fused into its difference.
+// Computes as torchvision writes it, each result rounded to a type; or with an edge's product fused into its
+// difference.
 BoxSide side_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type, bool fused = false) {
   const auto rounded = [&](double x) { return rounded_to(x, type); };
   const double scale = rounded(call.spatial_scale), offset = call.aligned ? 0.5 : 0;
@@ -106,7 +107,8 @@ constexpr int kFirstFast = 8;
 constexpr int kAnyCount = std::size(kCountWays);
 
 int way_in(msda_dtype type, bool fused) {
-  const auto* way = std::ranges::find_if(kCountWays, [&](CountWay of) { return of.type == type && of.fused == fused; });
+  const auto* way = std::ranges::find_if(
+      kCountWays, [&](CountWay candidate) { return candidate.type == type && candidate.fused == fused; });
   return static_cast<int>(way - kCountWays);
 }
 
@@ -191,20 +193,20 @@ std::shared_ptr<const RoiAlignCall::Ways> RoiAlignCall::find_ways() const {
       down[axis] = count_by(*this, box, axis, kFirstFast + 3) != written;
     }
     if (!varies) continue;
-    Ways::Box one{box,
-                  *varies,
-                  static_cast<int64_t>(boxes.at(box * 5)),
-                  {},
-                  {},
-                  up[0] || up[1] || down[0] || down[1],
-                  (up[0] && down[1]) || (up[1] && down[0])};
+    Ways::Box varying{box,
+                      *varies,
+                      static_cast<int64_t>(boxes.at(box * 5)),
+                      {},
+                      {},
+                      up[0] || up[1] || down[0] || down[1],
+                      (up[0] && down[1]) || (up[1] && down[0])};
     for (int axis = 0; axis < 2; ++axis) {
       constexpr double kBeside = 2;  // a point reads the pixels on both sides, and rounding may move it
       const BoxSide side = side_in(*this, box, axis, MSDA_FLOAT64);
-      one.first[axis] = side.start + std::min(0.0, side.length) - kBeside;
-      one.last[axis] = side.start + std::max(0.0, side.length) + kBeside;
+      varying.first[axis] = side.start + std::min(0.0, side.length) - kBeside;
+      varying.last[axis] = side.start + std::max(0.0, side.length) + kBeside;
     }
-    ways->boxes.push_back(one);
+    ways->boxes.push_back(varying);
   }
   for (size_t way = 0; way < kAnyCount; ++way) {
     ways->first_alike[way] = static_cast<int>(std::ranges::find(counts, counts[way]) - counts.begin());
@@ -221,11 +223,11 @@ Axes RoiAlignCall::axes(const ElementId& id) const {
   const double at[2] = {static_cast<double>(pixel % sides[0]), static_cast<double>(row)};
   Axes axes;
   int fast = 0;
-  for (const Ways::Box& one : ways_->boxes) {
-    const auto reaches = [&](int axis) { return at[axis] >= one.first[axis] && at[axis] <= one.last[axis]; };
-    if (one.batch != batch || !reaches(0) || !reaches(1)) continue;
-    if (axes.empty()) axes.push_back({static_cast<double>(one.box), 0, boxes.dtype, one.axis});
-    fast += one.mixed ? 2 : one.fast;
+  for (const Ways::Box& varying : ways_->boxes) {
+    const auto reaches = [&](int axis) { return at[axis] >= varying.first[axis] && at[axis] <= varying.last[axis]; };
+    if (varying.batch != batch || !reaches(0) || !reaches(1)) continue;
+    if (axes.empty()) axes.push_back({static_cast<double>(varying.box), 0, boxes.dtype, varying.axis});
+    fast += varying.mixed ? 2 : varying.fast;
     if (fast < 2) continue;
     axes[0].number |= 2;
     break;
@@ -254,13 +256,14 @@ std::vector<Evaluation> RoiAlignCall::evaluations(const Conventions&, const Axis
   const int along = axis.number & 1;
   std::vector<Evaluation> all;
   const auto add = [&](const char* name, int way) {
-    Evaluation one{name, length_by(*this, box, along, way), {}};
-    one.landing.region = ways_->first_alike[static_cast<size_t>(way)];
+    Evaluation evaluation{name, length_by(*this, box, along, way), {}};
+    evaluation.landing.region = ways_->first_alike[static_cast<size_t>(way)];
     const int64_t count = count_by(*this, box, along, way);
-    one.told = fmt::format("a bin of box {} is {:.{}g} pixels {} and has {} {}{} of points", box, one.coordinate,
-                           type == MSDA_FLOAT64 ? 17 : 9, along == 0 ? "wide" : "high", count,
-                           along == 0 ? "column" : "row", count == 1 ? "" : "s");
-    all.push_back(std::move(one));
+    evaluation.description =
+        fmt::format("a bin of box {} is {:.{}g} pixels {} and has {} {}{} of points", box, evaluation.coordinate,
+                    type == MSDA_FLOAT64 ? 17 : 9, along == 0 ? "wide" : "high", count, along == 0 ? "column" : "row",
+                    count == 1 ? "" : "s");
+    all.push_back(std::move(evaluation));
   };
   add("as written", way_in(type, false));
   add("with fused multiply-adds", way_in(type, true));
@@ -330,15 +333,15 @@ void RoiAlignCall::send(int64_t sample, const FactorArithmetic& by, const VisitC
     for (PointTap& tap : along[axis]) tap.weight = rounded(tap.weight);
   }
   const int64_t batch = static_cast<int64_t>(boxes.at(bin.box * 5));
-  Contribution one{0, source};
-  one.count = static_cast<double>(counts[0] * counts[1]);
-  const double share = rounded(1 / one.count);
+  Contribution contribution{0, source};
+  contribution.count = static_cast<double>(counts[0] * counts[1]);
+  const double share = rounded(1 / contribution.count);
   for (const PointTap& y : along[1]) {
     for (const PointTap& x : along[0]) {
-      one.target = batch * to_.minor + y.pixel * sides[0] + x.pixel;
-      one.factors = {x.weight, y.weight, share};
-      visit(one);
-      ++one.corner;
+      contribution.target = batch * to_.minor + y.pixel * sides[0] + x.pixel;
+      contribution.factors = {x.weight, y.weight, share};
+      visit(contribution);
+      ++contribution.corner;
     }
   }
 }

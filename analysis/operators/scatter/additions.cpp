@@ -29,9 +29,9 @@ class ScatterAdditions final : public Additions {
     std::vector<SharedAddend> all;
     const size_t last = std::max<size_t>(call_.weight_names().size(), 1) - 1;
     for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
-      call_.send(sample, by, [&](const Contribution& one) {
-        all.push_back({one.target, sample, one.corner, one.factors});
-        if (last_divides()) all.back().factors[last] = one.count;
+      call_.send(sample, by, [&](const Contribution& contribution) {
+        all.push_back({contribution.target, sample, contribution.corner, contribution.factors});
+        if (last_divides()) all.back().factors[last] = contribution.count;
       });
     }
     std::ranges::stable_sort(all, {}, &SharedAddend::target);
@@ -68,7 +68,7 @@ class ScatterAdditions final : public Additions {
 
 }  // namespace
 
-// Where sums are divided in the end, their last bits are lost, and with them the order.
+// Returns null if sums are divided in the end: their last bits are lost, and with them the order.
 std::unique_ptr<Additions> ScatterCall::additions(Gradient) const {
   for (int64_t target = 0; target < to().places(); ++target) {
     if (divisor(target) != 1) return nullptr;

@@ -31,9 +31,9 @@ bool ScatterCall::visit_inputs(const Conventions&, const ElementId& id, const Pl
   return false;
 }
 
-bool ScatterCall::visit_stages(const Conventions& of, const ElementId& id, const Precision&, Cache& cache,
+bool ScatterCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision&, Cache& cache,
                                const VisitStage& visit) const {
-  const Addends all = addends(of, id, cache);
+  const Addends all = addends(side_conventions, id, cache);
   if (visit("addends", all.values)) return true;
   double sum = 0;
   for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());

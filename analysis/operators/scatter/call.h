@@ -57,14 +57,14 @@ class ScatterCall : public Call {
   virtual const char* divisor_name() const { return nullptr; }
   // Ways in which kernels compute the factors, that of our own replays first.
   virtual std::vector<FactorArithmetic> factor_arithmetics() const { return {{"as written", arithmetic(), 0}}; }
-  // That of mode float64.
+  // Returns the arithmetic of mode float64.
   virtual FactorArithmetic exact_arithmetic() const {
     return {"in float64", MSDA_FLOAT64, factor_arithmetics().front().variant};
   }
   virtual KnownAdditions known(std::string_view kernel) const = 0;
   virtual void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const = 0;
   virtual void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const = 0;
-  // By what kernels may find out which targets there are: the exact way is 0.
+  // Returns by which way kernels may find out which targets there are: the exact way is 0.
   virtual int way_of(const Place&) const { return 0; }
   // Returns the precision that coordinates are computed in, where the rest has another.
   virtual Precision coordinate_precision(const Precision& rest) const { return rest; }
@@ -113,8 +113,8 @@ class ScatterCall : public Call {
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return from().places(); }
-  std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first, int64_t count,
-                                 msda_mode mode, int threads) const override;
+  std::vector<double> numbers_of(const Intermediate& tensor, const Conventions& conventions, int64_t first,
+                                 int64_t count, msda_mode mode, int threads) const override;
   std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
                                          Cache& cache) const override;
   double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,

@@ -103,8 +103,8 @@ Loss ScatterCall::loss_at(const Conventions&, const ElementId& id, double x) con
     loss.magnitude += std::abs(addend);
   };
   for (int64_t from_place = 0; from_place < from().places(); ++from_place) {
-    send_exactly(from_place, Precision::of(MSDA_FLOAT64), 0, [&](const ExactContribution& one) {
-      if (one.target == at.place) add(one.weight * numbers.at(from().flat({from_place, at.channel})));
+    send_exactly(from_place, Precision::of(MSDA_FLOAT64), 0, [&](const ExactContribution& contribution) {
+      if (contribution.target == at.place) add(contribution.weight * numbers.at(from().flat({from_place, at.channel})));
     });
   }
   if (const auto before = held(id.flat)) add(*before);

@@ -70,14 +70,14 @@ std::vector<Fit> ScatterCall::fitting_conventions(const Side& side, const std::v
   const TriedElements tried(*this, side, groups, tolerance);
   std::vector<Fit> fits;
   if (!tried.are_unexplained()) return fits;
-  for (const Alternative& other : alternatives()) {
-    if (tried.fit(*other.call)) fits.push_back({conventions, false, other.text});
+  for (const Alternative& alternative : alternatives()) {
+    if (tried.fit(*alternative.call)) fits.push_back({conventions, false, alternative.text});
   }
   std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
   // Leaves out a fit whose changes contain all those of another.
   std::vector<Fit> fewest;
   for (Fit& fit : fits) {
-    const auto is_part = [&](const Fit& of) { return fit.text.find(of.text) != std::string::npos; };
+    const auto is_part = [&](const Fit& kept) { return fit.text.find(kept.text) != std::string::npos; };
     if (std::ranges::none_of(fewest, is_part)) fewest.push_back(std::move(fit));
   }
   return fewest;

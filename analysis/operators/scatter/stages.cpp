@@ -14,7 +14,7 @@ struct Stage {
   enum : int { kWeights, kContributions, kResult };
 };
 
-// In float64, or as our replays compute them.
+// Returns float64, or the arithmetic of our replays.
 FactorArithmetic arithmetic_of_mode(const ScatterCall& call, msda_mode mode) {
   return mode == MSDA_MODE_FLOAT64 ? call.exact_arithmetic() : call.factor_arithmetics().front();
 }
@@ -31,11 +31,11 @@ std::vector<Intermediate> ScatterCall::intermediates() const {
   return all;
 }
 
-std::vector<double> ScatterCall::numbers_of(const Intermediate& of, const Conventions&, int64_t first, int64_t count,
-                                            msda_mode mode, int threads) const {
+std::vector<double> ScatterCall::numbers_of(const Intermediate& tensor, const Conventions&, int64_t first,
+                                            int64_t count, msda_mode mode, int threads) const {
   const FactorArithmetic by = arithmetic_of_mode(*this, mode);
   const size_t factors = weight_names().size();
-  const int64_t width = of.width(), channels = to().all_channels();
+  const int64_t width = tensor.width(), channels = to().all_channels();
   const Tensor numbers = source();
   std::vector<double> result(static_cast<size_t>(count * width));
   constexpr int64_t kOfATask = 256;
@@ -43,15 +43,15 @@ std::vector<double> ScatterCall::numbers_of(const Intermediate& of, const Conven
   kernels::parallel_for(tasks, kernels::thread_count(threads, tasks), [&](int64_t task, int) {
     for (int64_t i = task * kOfATask; i < std::min(count, (task + 1) * kOfATask); ++i) {
       double* const put = result.data() + i * width;
-      send(first + i, by, [&](const Contribution& one) {
-        const double weight = product_of(one, factors, by.type);
-        if (of.stage == Stage::kWeights) {
-          put[one.corner] = weight;
+      send(first + i, by, [&](const Contribution& contribution) {
+        const double weight = product_of(contribution, factors, by.type);
+        if (tensor.stage == Stage::kWeights) {
+          put[contribution.corner] = weight;
           return;
         }
         for (int64_t c = 0; c < channels; ++c) {
-          const double number = numbers.at(from().flat({one.source, c}));
-          put[one.corner * channels + c] = rounded_to(weight * number, by.type);
+          const double number = numbers.at(from().flat({contribution.source, c}));
+          put[contribution.corner * channels + c] = rounded_to(weight * number, by.type);
         }
       });
     }
@@ -66,11 +66,11 @@ std::vector<NamedAddend> ScatterCall::named_addends(const Conventions&, const El
   const auto corners = corner_names();
   std::vector<NamedAddend> addends;
   for (int64_t sample = 0; sample < sample_count(); ++sample) {
-    send(sample, by, [&](const Contribution& one) {
-      if (one.target != at.place) return;
-      const std::string& corner = corners[static_cast<size_t>(one.corner)];
-      addends.push_back(
-          {sample_text(sample) + (corner.empty() ? "" : ", " + corner), sample, one.corner * channels + at.channel});
+    send(sample, by, [&](const Contribution& contribution) {
+      if (contribution.target != at.place) return;
+      const std::string& corner = corners[static_cast<size_t>(contribution.corner)];
+      addends.push_back({sample_text(sample) + (corner.empty() ? "" : ", " + corner), sample,
+                         contribution.corner * channels + at.channel});
     });
   }
   return addends;

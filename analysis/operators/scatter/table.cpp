@@ -32,8 +32,8 @@ ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates
   const int64_t targets = call.to().places();
   const auto exactly = [&](const auto& put) {
     for (int64_t source = 0; source < call.from().places(); ++source) {
-      call.send_exactly(source, coordinates, way, [&](const ExactContribution& one) {
-        put(one.target, Entry{source, one.weight, one.error, one.is_signed});
+      call.send_exactly(source, coordinates, way, [&](const ExactContribution& contribution) {
+        put(contribution.target, Entry{source, contribution.weight, contribution.error, contribution.is_signed});
       });
     }
   };
@@ -43,8 +43,8 @@ ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates
   const size_t factors = call.weight_names().size();
   const auto as_computed = [&](const auto& put) {
     for (int64_t sample = 0; sample < call.sample_count(); ++sample) {
-      call.send(sample, by, [&](const Contribution& one) {
-        put(one.target, Entry{one.source, product_of(one, factors, by.type)});
+      call.send(sample, by, [&](const Contribution& contribution) {
+        put(contribution.target, Entry{contribution.source, product_of(contribution, factors, by.type)});
       });
     }
   };

@@ -24,9 +24,9 @@ class ScatterTable {
   };
   ScatterTable(const ScatterCall& call, const Precision& coordinates, int way);
 
-  // A source that rounding alone brings here is among them, with weight 0 and its error.
+  // Returns the sources of a target, with weight 0 and its error for those that rounding alone brings here.
   std::span<const Entry> exact(int64_t target) const { return of(exact_, exact_begin_, target); }
-  // As our own replays add them, in the order of the samples. Of the exact way alone.
+  // Returns the sources as our own replays add them, in the order of the samples. For the exact way alone.
   std::span<const Entry> computed(int64_t target) const { return of(computed_, computed_begin_, target); }
 
  private:

@@ -8,9 +8,9 @@ namespace msda::analysis {
 namespace {
 
 Index with_size(const Index& shape, int64_t dim, int64_t size) {
-  Index other = shape;
-  other[static_cast<size_t>(dim)] = size;
-  return other;
+  Index changed = shape;
+  changed[static_cast<size_t>(dim)] = size;
+  return changed;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::vector<NamedTensor> ScatterAddCall::inputs() const {
 
 std::vector<NamedTensor> ScatterAddCall::all_inputs() const {
   std::vector<NamedTensor> all{{"index", index}};
-  for (const NamedTensor& one : inputs()) all.push_back(one);
+  for (const NamedTensor& input : inputs()) all.push_back(input);
   return all;
 }
 
@@ -64,9 +64,9 @@ std::vector<std::string> ScatterAddCall::weight_names() const {
 void ScatterAddCall::send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const {
   const int64_t target = target_of(sample);
   if (target < 0) return;
-  Contribution one{target, sample};
-  if (by_frequency) one.factors[0] = rounded_to(1 / static_cast<double>(count(target)), by.type);
-  visit(one);
+  Contribution contribution{target, sample};
+  if (by_frequency) contribution.factors[0] = rounded_to(1 / static_cast<double>(count(target)), by.type);
+  visit(contribution);
 }
 
 void ScatterAddCall::send_exactly(int64_t from_place, const Precision&, int, const VisitExact& visit) const {
@@ -79,10 +79,10 @@ std::optional<double> ScatterAddCall::held(int64_t flat) const {
   return self.at(flat);
 }
 
-bool ScatterAddCall::visit_inputs(const Conventions& of, const ElementId& id, const Place& place,
+bool ScatterAddCall::visit_inputs(const Conventions& side_conventions, const ElementId& id, const Place& place,
                                   const Precision& precision, Cache& cache, const VisitInput& visit) const {
   if (held(id.flat) && visit("self", self, id.flat)) return true;
-  return ScatterCall::visit_inputs(of, id, place, precision, cache, visit);
+  return ScatterCall::visit_inputs(side_conventions, id, place, precision, cache, visit);
 }
 
 double ScatterAddCall::divisor(int64_t target) const {
@@ -104,17 +104,18 @@ Landings ScatterAddCall::landings(const Conventions&, const Axis&, const Precisi
   return {all, stopped};
 }
 
-std::vector<Evaluation> ScatterAddCall::evaluations(const Conventions& of, const Axis& axis, msda_dtype) const {
-  const Landings both = landings(of, axis, Precision::of(values.dtype));
+std::vector<Evaluation> ScatterAddCall::evaluations(const Conventions& side_conventions, const Axis& axis,
+                                                    msda_dtype) const {
+  const Landings both = landings(side_conventions, axis, Precision::of(values.dtype));
   return {{fmt::format("divided by the {:g} addends", axis.location), axis.location, both[0]},
           {fmt::format("divided by {:g}, at which a count of its {:g} addends stops in {}", most_counted(),
                        axis.location, msda_dtype_name(values.dtype)),
            most_counted(), both[1], /*stops=*/true}};
 }
 
-Element ScatterAddCall::element(const Conventions& of, const ElementId& id, const Place& place,
+Element ScatterAddCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
                                 const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
-  Element element = ScatterCall::element(of, id, place, precisions, reduction, cache);
+  Element element = ScatterCall::element(side_conventions, id, place, precisions, reduction, cache);
   if (place.empty() || place[0].region == 0) return element;
   const double larger = divisor(to_.at(id.flat).place) / most_counted();
   for (double* const x :
@@ -139,9 +140,9 @@ std::vector<Cut> ScatterAddCall::cuts() const {
 
 Kept ScatterAddCall::kept_of(std::string_view tensor, const Kept& kept) const {
   if (tensor == "index" && by_rows_) return {kept[static_cast<size_t>(dim)]};
-  Kept of = kept;
-  if (tensor != "index" && tensor != "source") of[static_cast<size_t>(dim)] = all_indices(dim_size);
-  return of;
+  Kept result = kept;
+  if (tensor != "index" && tensor != "source") result[static_cast<size_t>(dim)] = all_indices(dim_size);
+  return result;
 }
 
 std::vector<int64_t> ScatterAddCall::cut_indices(const ElementId& id) const {
@@ -168,10 +169,10 @@ Slices ScatterAddCall::slices(const CallSizes& sizes) const {
   return {1, slice};
 }
 
-std::shared_ptr<const Call> ScatterAddCall::with_values(std::span<const Tensor> of) const {
+std::shared_ptr<const Call> ScatterAddCall::with_values(std::span<const Tensor> new_values) const {
   auto call = std::make_shared<ScatterAddCall>(*this);
-  call->values = of[0];
-  if (of.size() > 1) call->self = of[1];
+  call->values = new_values[0];
+  if (new_values.size() > 1) call->self = new_values[1];
   return call;
 }
 

@@ -105,10 +105,10 @@ std::vector<Mistake> ScatterAddCall::own_mistakes(const ElementId& id, const Ele
 std::vector<Alternative> ScatterAddCall::alternatives() const {
   std::vector<Alternative> all;
   const auto add = [&](const std::string& text, auto&& change) {
-    auto other = std::make_shared<ScatterAddCall>(*this);
-    change(*other);
-    other->take_sizes();
-    all.push_back({text, std::move(other)});
+    auto changed = std::make_shared<ScatterAddCall>(*this);
+    change(*changed);
+    changed->take_sizes();
+    all.push_back({text, std::move(changed)});
   };
   add(fmt::format("reduce {} in place of {}", reduction_name(!mean), reduction_name(mean)),
       [](ScatterAddCall& call) { call.mean = !call.mean; });

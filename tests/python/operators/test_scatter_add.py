@@ -232,7 +232,7 @@ def test_what_only_16_bits_explain_is_counted_apart(judged, adds_in, options):
     off = abs(total.astype(np.float16) - exact)
     beyond = (off > 1e-2 + 1e-2 * abs(exact)) & (off > 300 * 2.0**-24 * magnitude + 2.0**-11 * abs(exact))
     assert told["verdict"]["explained_by_16_bits"] == beyond.sum()
-    text = f"Of what rounding explains, {beyond.sum()} elements can only be arithmetic in 16 bits"
+    text = f"Rounding explains {beyond.sum()} elements only as arithmetic in 16 bits"
     assert (text in told["verdict"]["summary"]) == (beyond.sum() > 10) == (adds_in == np.float16), told["verdict"]["summary"]
 
 
