@@ -11,7 +11,7 @@ namespace msda::replay {
 
 using Json = nlohmann::ordered_json;
 
-// From process to process: names of files need not be UTF-8. Throws nlohmann::json::exception.
+// Writes JSON for another process: names of files need not be UTF-8. Throws nlohmann::json::exception.
 std::string bytes_of(const Json& json);
 Json json_of_bytes(std::string_view bytes);
 
@@ -22,7 +22,7 @@ std::string text_at(const Json& json, const char* name);
 // On one line, in UTF-8. Bytes that are not UTF-8, of a file's name for example, become U+FFFD.
 std::string line_of(const Json& json);
 
-// As --json writes it: in ASCII, so that control characters are escaped; indented; U+FFFD as above.
+// Writes JSON as --json does: in ASCII, so that control characters are escaped; indented; U+FFFD as above.
 std::string text_of(const Json& json);
 
 }  // namespace msda::replay

@@ -53,8 +53,8 @@ int set_aside(const std::string& path, const std::string& aside) {
   return failed.value();
 }
 
-int swap_names(const std::string& one, const std::string& other) {
-  return renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
+int swap_names(const std::string& first, const std::string& second) {
+  return renameat2(AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
 }
 
 }  // namespace

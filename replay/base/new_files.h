@@ -11,7 +11,7 @@
 
 namespace msda::replay {
 
-// All of the text, also in parts. Returns 0 or an errno.
+// Writes all of the text, also in parts. Returns 0 or an errno.
 int write_all(int fd, std::string_view text);
 
 // Its files are in one folder. Until they are published they are in a temporary one beside them.

@@ -163,7 +163,7 @@ void check_numbers(const Options& options) {
   }
   check_range("--repeat", options.repeat, 1, 1'000'000);
   if (options.threads < 0 || options.threads > 1024) {
-    throw BadInput(fmt::format("--threads {}: from 1 to 1024, or 0 for one a core", options.threads));
+    throw BadInput(fmt::format("--threads {}: from 1 to 1024, or 0 for one per core", options.threads));
   }
   if (!options.poison_folder.empty() && !options.poison) {
     throw BadInput("--poison-folder: is where the results of --poison are kept, which is not given");

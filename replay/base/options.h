@@ -41,7 +41,7 @@ struct Options {
 // Throws BadInput, with the flag's name, unless the number is from `least` to `most`.
 void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 
-// The flags' checked values. Each function throws BadInput or Unavailable, naming the flag.
+// These return the flags' checked values. Each throws BadInput or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader);
 std::vector<msda_mode> chosen_modes(const Options& options);  // without original and recorded_order
 bool chooses_recorded_order(const Options& options);

@@ -18,7 +18,7 @@ namespace {
   throw BadInput(fmt::format("{} {}: cannot write it: {}", what, path, std::strerror(error)));
 }
 
-// The descriptor that is open on the file has its own place in it, at which other output goes on.
+// A descriptor that is open on the file keeps its own position, at which other output goes on.
 bool is_standard_output(const std::string& path) {
   struct stat named {
   }, open{};

@@ -21,9 +21,10 @@ void refuse_to_replace(const std::string& input, const std::string& output) {
 void refuse_same_outputs(const std::string& output, const std::string& json) {
   if (json.empty() || json == "-") return;
   namespace fs = std::filesystem;
-  std::error_code one, other;  // of names that no file can have
-  const bool same = fs::weakly_canonical(fs::absolute(output), one) == fs::weakly_canonical(fs::absolute(json), other);
-  if (same && !one && !other) {
+  std::error_code first, second;  // of names that no file can have
+  const bool same =
+      fs::weakly_canonical(fs::absolute(output), first) == fs::weakly_canonical(fs::absolute(json), second);
+  if (same && !first && !second) {
     throw BadInput(
         fmt::format("--json {}: would replace {}, which the command writes; give another name", json, output));
   }

@@ -13,7 +13,7 @@
 namespace msda::replay {
 namespace {
 
-// A FIFO or a device would hold this up, or have no end.
+// Reads regular files only: a FIFO or a device would hold this up, or have no end.
 std::optional<std::string> regular_file(const std::string& path, int flags) {
   constexpr off_t kMostBytes = off_t{256} << 20;
   struct stat status {};

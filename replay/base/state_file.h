@@ -18,10 +18,10 @@ std::optional<Json> read_state(const std::string& path);
 // Returns the same of a file that is only read: follows links.
 std::optional<Json> read_kept_json(const std::string& path);
 
-// A whole number within bounds. Throws std::invalid_argument.
+// Returns a whole number within bounds. Throws std::invalid_argument.
 int64_t whole_number(const Json& number, int64_t least, int64_t most);
 
-// A state has the digest of what it keeps.
+// Returns the digest of what a state keeps, which it contains.
 std::string digest_of(const Json& json);
 
 }  // namespace msda::replay

@@ -9,7 +9,7 @@ namespace msda::replay {
 // make files of its own there, as libzip does.
 class TemporaryFolder {
  public:
-  // Its path begins with `prefix`. Throws std::system_error.
+  // Makes a folder whose path begins with `prefix`. Throws std::system_error.
   explicit TemporaryFolder(const std::string& prefix);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

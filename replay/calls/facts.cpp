@@ -25,7 +25,7 @@ int64_t integer_in(const capture::Invocation& invocation, const char* name, int6
   const auto found = integer_of(invocation, name);
   if (!found) throw BadInput(fmt::format("{} has no attribute {}", where, name));
   if (*found < low || *found > high) {
-    throw BadInput(fmt::format("{}: {} is {}; it is to be from {} to {}", where, name, *found, low, high));
+    throw BadInput(fmt::format("{}: {} is {}; it must be from {} to {}", where, name, *found, low, high));
   }
   return *found;
 }

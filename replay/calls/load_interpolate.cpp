@@ -21,7 +21,7 @@ double scale_of(const capture::Invocation& invocation, int axis, const std::stri
   if (text.empty()) return 0;
   const auto scale = text::parse_number<double>(text);
   if (!scale || !(*scale > 0) || !std::isfinite(*scale)) {
-    throw BadInput(fmt::format("{}: {} is \"{}\"; it is to be a number above 0", where, name, text));
+    throw BadInput(fmt::format("{}: {} is \"{}\"; it must be a number above 0", where, name, text));
   }
   return *scale;
 }
@@ -60,7 +60,7 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
     call->sides[axis] = {integer_in(invocation, of_side.c_str(), 1, kMostSide, where), out,
                          scale_of(invocation, axis, where)};
     if (out < 1 || out > kMostSide) {
-      throw BadInput(fmt::format("{}: grad_output has shape {}: its sides are to be 1 to 2^24", where, shape));
+      throw BadInput(fmt::format("{}: grad_output has shape {}: its sides must be 1 to 2^24", where, shape));
     }
   }
   call->take_sizes();

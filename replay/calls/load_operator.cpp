@@ -60,7 +60,7 @@ void check_sizes(const analysis::GridSampleCall& call, const std::string& where)
   analysis::Index of_grid{in[0]}, of_output{in[0], in[1]};
   for (size_t i = 2; i < rank; ++i) {
     if (in[i] < 1 || in[i] > kernels::kMaxLevelSide) {
-      throw BadInput(fmt::format("{}: input has shape {}: its sides are to be 1 to 2^24", where, in));
+      throw BadInput(fmt::format("{}: input has shape {}: its sides must be 1 to 2^24", where, in));
     }
     of_grid.push_back(grid[i - 1]);
     of_output.push_back(grid[i - 1]);

@@ -32,7 +32,7 @@ void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
 std::string why_too_many(const analysis::RoiAlignCall& call) {
   const long double points = call.point_count();
   if (points <= static_cast<long double>(analysis::RoiAlignCall::kMostPoints)) return "";
-  return fmt::format("the bins of the boxes have {:.3g} points; 2^22 are looked at at most",
+  return fmt::format("the bins of the boxes have {:.3g} points; 2^22 can be examined at most",
                      static_cast<double>(points));
 }
 
@@ -67,14 +67,13 @@ std::shared_ptr<analysis::RoiAlignCall> unsized_call_of(const capture::Invocatio
   check_tensor(call->grad_output, {boxes[0], in[1], out[2], out[3]}, "grad_output", where);
   for (const int64_t side : {in[2], in[3], out[2], out[3]}) {
     if (side < 1 || side > int64_t{1} << 24) {
-      throw BadInput(
-          fmt::format("{}: input has shape {} and grad_output {}: sides are to be 1 to 2^24", where, in, out));
+      throw BadInput(fmt::format("{}: input has shape {} and grad_output {}: sides must be 1 to 2^24", where, in, out));
     }
   }
   const std::string scale_text = text_of(invocation, "spatial_scale");
   const auto scale = text::parse_number<double>(scale_text);
   if (!scale || !std::isfinite(*scale)) {
-    throw BadInput(fmt::format("{}: spatial_scale is \"{}\"; it is to be a number", where, scale_text));
+    throw BadInput(fmt::format("{}: spatial_scale is \"{}\"; it must be a number", where, scale_text));
   }
   if (!std::isfinite(analysis::rounded_to(*scale, call->arithmetic()))) {
     throw BadInput(fmt::format("{}: spatial_scale is \"{}\", beyond {}'s largest number", where, scale_text,

@@ -5,7 +5,7 @@
 
 namespace msda::replay {
 
-// As call_of().
+// These load the call as call_of() does.
 std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocation& invocation,
                                                           const std::string& where, const GetInput& input,
                                                           const GetResult& before);
@@ -17,7 +17,7 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
 std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
                                                         const GetInput& input);
 
-// As why_too_large().
+// Does the same as why_too_large().
 std::string why_roi_align_is_too_large(const capture::Invocation& invocation, const std::string& where,
                                        const GetInput& input);
 

@@ -19,7 +19,7 @@ void check_shapes(const analysis::ScatterAddCall& call, const std::string& where
   const bool integers = call.index.dtype == MSDA_INT32 || call.index.dtype == MSDA_INT64;
   if (!integers) {
     throw BadInput(
-        fmt::format("{}: index has type {}; it is to be int32 or int64", where, msda_dtype_name(call.index.dtype)));
+        fmt::format("{}: index has type {}; it must be int32 or int64", where, msda_dtype_name(call.index.dtype)));
   }
   check_tensor(call.values, source, "source", where);
   const int64_t rows = source[static_cast<size_t>(call.dim)];
@@ -59,7 +59,7 @@ std::shared_ptr<const analysis::OwnedTensor> unsorted(const analysis::Tensor& in
   for (int64_t i = 0; i < count; ++i) {
     const auto row = static_cast<int64_t>(rows.at(i));
     if (row < 0 || row >= count || seen[static_cast<size_t>(row)]) {
-      throw BadInput(fmt::format("{}: source_row[{}] is {}; it is to name each of {} rows once", where, i, row, count));
+      throw BadInput(fmt::format("{}: source_row[{}] is {}; it must name each of {} rows once", where, i, row, count));
     }
     seen[static_cast<size_t>(row)] = true;
     const auto target = static_cast<int64_t>(index.at(i));
@@ -82,7 +82,7 @@ std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocat
   call->values = input("source");
   const auto rank = static_cast<int64_t>(call->values.shape.size());
   if (rank < 1 || rank > kMostRank) {
-    throw BadInput(fmt::format("{}: source has rank {}; it is to be from 1 to {}", where, rank, kMostRank));
+    throw BadInput(fmt::format("{}: source has rank {}; it must be from 1 to {}", where, rank, kMostRank));
   }
   call->dim = integer_in(invocation, "dim", 0, rank - 1, where);
   call->dim_size = integer_in(invocation, "dim_size", 0, int64_t{1} << 40, where);

@@ -135,11 +135,11 @@ void LoadedCall::fill_results(const capture::Invocation& invocation) {
       conventions.dialect = MSDA_GRID_SAMPLE;  // most tests of this operator compare with it
     }
     const std::string name = is_reference ? "reference" : shown_name(result.facts.name);
-    auto one = side(name, Source::kStored, path, result.tensors, conventions);
+    auto stored = side(name, Source::kStored, path, result.tensors, conventions);
     if (is_reference) {
-      reference_ = std::move(one);
+      reference_ = std::move(stored);
     } else {
-      others_.push_back(std::move(one));
+      others_.push_back(std::move(stored));
     }
   }
 }

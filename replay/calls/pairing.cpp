@@ -70,8 +70,8 @@ std::string inputs_key(const capture::Invocation& invocation) {
 
 // Returns whether two of them are of different kernels or dialects, as a test and what it compares with are.
 bool are_of_several_kinds(const std::vector<const capture::Invocation*>& invocations) {
-  return std::ranges::any_of(invocations, [&](const capture::Invocation* one) {
-    const capture::CallFacts &facts = one->facts, &first = invocations.front()->facts;
+  return std::ranges::any_of(invocations, [&](const capture::Invocation* invocation) {
+    const capture::CallFacts &facts = invocation->facts, &first = invocations.front()->facts;
     return facts.dialect != first.dialect || facts.kernel != first.kernel;
   });
 }
@@ -88,17 +88,17 @@ bool same_outputs(const capture::Invocation& a, const capture::Invocation& b) {
   });
 }
 
-void take_reference(const std::string& path, capture::Invocation& invocation, const capture::Invocation& other) {
+void take_reference(const std::string& path, capture::Invocation& invocation, const capture::Invocation& source) {
   const auto fail = [&](const std::string& why) {
     throw BadInput(
-        fmt::format("{}: invocation {} cannot be the reference of {}: {}", path, other.id, invocation.id, why));
+        fmt::format("{}: invocation {} cannot be the reference of {}: {}", path, source.id, invocation.id, why));
   };
-  if (other.id == invocation.id) fail("they are one");
-  if (const std::string why = difference(invocation, other); !why.empty()) fail(why);
+  if (source.id == invocation.id) fail("they are the same invocation");
+  if (const std::string why = difference(invocation, source); !why.empty()) fail(why);
   std::erase_if(invocation.results, [](const auto& result) { return result.facts.role == "reference"; });
   capture::Invocation::Result reference;
-  reference.facts = {fmt::format("invocation {}", other.id), "reference", other.facts.dialect};
-  reference.tensors = other.outputs;
+  reference.facts = {fmt::format("invocation {}", source.id), "reference", source.facts.dialect};
+  reference.tensors = source.outputs;
   invocation.results.push_back(std::move(reference));
 }
 
@@ -123,9 +123,9 @@ Pairing::Pairing(const Options& options, const capture::IsolatedReader& reader) 
 // inputs are.
 void Pairing::pair_as_asked(const std::vector<int64_t>& chosen, bool all) {
   const int64_t reference = *options_.reference;
-  const capture::Invocation other = reader_.invocation(reference);
+  const capture::Invocation named = reader_.invocation(reference);
   for (const int64_t id : chosen) {
-    if (all && (id == reference || !difference(reader_.invocation(id), other).empty())) continue;
+    if (all && (id == reference || !difference(reader_.invocation(id), named).empty())) continue;
     reference_of_[id] = reference;
   }
   if (reference_of_.empty()) {
@@ -161,11 +161,11 @@ void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
   }
   for (const auto& [shapes, members] : alike) {
     const bool concerns = std::ranges::any_of(
-        members, [&](const capture::Invocation* one) { return std::ranges::binary_search(chosen, one->id); });
+        members, [&](const capture::Invocation* member) { return std::ranges::binary_search(chosen, member->id); });
     if (!concerns || !are_of_several_kinds(members)) continue;
     std::map<std::string, std::vector<capture::Invocation>> equals;
-    for (const capture::Invocation* one : members) {
-      capture::Invocation whole = reader_.invocation(one->id);
+    for (const capture::Invocation* member : members) {
+      capture::Invocation whole = reader_.invocation(member->id);
       if (have_digests(whole)) equals[inputs_key(whole)].push_back(std::move(whole));
     }
     for (const auto& [inputs, calls] : equals) pair_equals(calls);
@@ -173,26 +173,29 @@ void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
 }
 
 void Pairing::pair_equals(const std::vector<capture::Invocation>& equals) {
-  const auto is_reference = [](const capture::Invocation& one) { return one.facts.dialect == kGridSample; };
-  for (const capture::Invocation& one : equals) {
-    if (one.reference() != nullptr) continue;  // the capture says what it was compared with
-    const size_t place = place_of(one.id);
+  const auto is_reference = [](const capture::Invocation& invocation) {
+    return invocation.facts.dialect == kGridSample;
+  };
+  for (const capture::Invocation& invocation : equals) {
+    if (invocation.reference() != nullptr) continue;  // the capture says what it was compared with
+    const size_t place = place_of(invocation.id);
     const auto begin = std::ranges::partition_point(
-        equals, [&](const capture::Invocation& other) { return place_of(other.id) + kNear < place; });
+        equals, [&](const capture::Invocation& equal) { return place_of(equal.id) + kNear < place; });
     const auto end = std::ranges::partition_point(
-        equals, [&](const capture::Invocation& other) { return place_of(other.id) <= place + kNear; });
+        equals, [&](const capture::Invocation& equal) { return place_of(equal.id) <= place + kNear; });
     const std::ranges::subrange near(begin, end);
     const auto reference = std::ranges::find_if(near, is_reference);
     const bool decided = reference != near.end() && !std::ranges::all_of(near, is_reference);
-    if (decided && !is_reference(one)) {
-      reference_of_[one.id] = reference->id;
-      for (const capture::Invocation& other : near) {
-        if (is_reference(other)) compared_with_.emplace(other.id, one.id);
+    if (decided && !is_reference(invocation)) {
+      reference_of_[invocation.id] = reference->id;
+      for (const capture::Invocation& neighbour : near) {
+        if (is_reference(neighbour)) compared_with_.emplace(neighbour.id, invocation.id);
       }
     }
     if (decided) continue;
-    for (const capture::Invocation& other : near) {
-      if (other.id != one.id && !same_outputs(one, other)) undecided_[one.id].push_back(other.id);
+    for (const capture::Invocation& neighbour : near) {
+      if (neighbour.id != invocation.id && !same_outputs(invocation, neighbour))
+        undecided_[invocation.id].push_back(neighbour.id);
     }
   }
 }
@@ -216,11 +219,11 @@ capture::Invocation Pairing::invocation(int64_t id) const {
 std::vector<std::string> Pairing::altered_beside(int64_t id) const {
   std::set<int64_t> others;
   if (const auto reference = reference_of_.find(id); reference != reference_of_.end()) others.insert(reference->second);
-  for (const auto& [other, tested] : compared_with_) {
-    if (tested == id) others.insert(other);
+  for (const auto& [reference, tested] : compared_with_) {
+    if (tested == id) others.insert(reference);
   }
   std::vector<std::string> altered;
-  for (const int64_t other : others) add_altered(altered, altered_tensors(reader_, reader_.invocation(other)));
+  for (const int64_t beside : others) add_altered(altered, altered_tensors(reader_, reader_.invocation(beside)));
   return altered;
 }
 
@@ -228,19 +231,18 @@ std::vector<std::string> Pairing::notes(int64_t id) const {
   std::vector<std::string> notes;
   if (const auto reference = reference_of_.find(id); reference != reference_of_.end() && !options_.reference) {
     notes.push_back(
-        fmt::format("invocation {} has the same inputs, in dialect grid_sample: it is taken for what the test compared "
-                    "with (--reference N takes another)",
+        fmt::format("invocation {} has the same inputs, in dialect grid_sample: it is taken as the test's reference "
+                    "(--reference N takes another)",
                     reference->second));
   }
   if (const auto others = undecided_.find(id); others != undecided_.end()) {
-    const int64_t other = others->second.front();
+    const int64_t partner = others->second.front();
     notes.push_back(fmt::format(
-        "invocation{} {} {} the same inputs and other outputs. Which one a test compared with cannot be told, so each "
-        "is "
-        "compared with float64 alone. If {} is the reference: --invocation {} --reference {}; if this one is: "
+        "invocation{} {} {} the same inputs and other outputs. Nothing shows which one a test compared with, so each "
+        "is compared with float64 alone. If {} is the reference: --invocation {} --reference {}; if this one is: "
         "--invocation {} --reference {}",
         others->second.size() == 1 ? "" : "s", fmt::join(others->second, ", "),
-        others->second.size() == 1 ? "has" : "have", other, id, other, other, id));
+        others->second.size() == 1 ? "has" : "have", partner, id, partner, partner, id));
   }
   const auto settled = settled_.find(id);
   if (settled != settled_.end() && !settled->second.note.empty()) notes.push_back(settled->second.note);

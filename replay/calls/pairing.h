@@ -35,7 +35,7 @@ class Pairing {
   const EarlierResults& earlier() const { return earlier_; }
 
  private:
-  // With its reference, if it has one in another call.
+  // Returns the invocation with its reference, if it has one in another call.
   capture::Invocation paired(int64_t id) const;
   void pair_as_asked(const std::vector<int64_t>& chosen, bool all);
   void pair_by_dialect(const std::vector<int64_t>& chosen);

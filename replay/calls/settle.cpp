@@ -29,16 +29,17 @@ std::vector<analysis::Conventions> named_in(const std::string& text, const std::
       throw BadInput(
           fmt::format("{}: {} says \"{}\", not such as \"zeros, border\"", where, capture::kFittingConventions, text));
     }
-    analysis::Conventions one;
-    one.padding = *known;
-    one.align_corners = !aligned.empty();
-    all.push_back(one);
+    analysis::Conventions candidate;
+    candidate.padding = *known;
+    candidate.align_corners = !aligned.empty();
+    all.push_back(candidate);
   }
   return all;
 }
 
-std::string conventions_in_words(const analysis::Conventions& of) {
-  return fmt::format("{}{}", msda_padding_name(of.padding), of.align_corners ? " with align_corners" : "");
+std::string conventions_in_words(const analysis::Conventions& conventions) {
+  return fmt::format("{}{}", msda_padding_name(conventions.padding),
+                     conventions.align_corners ? " with align_corners" : "");
 }
 
 // Returns elements of the reference that its own arithmetic, by these conventions, does not give.
@@ -71,25 +72,25 @@ Settled settle(const Options& options, const capture::IsolatedReader& reader, co
   if (text == invocation.facts.texts.end() || invocation.facts.dialect.empty()) return {};
   const auto fitting = named_in(text->second, fmt::format("{}: {}", reader.path(), invocation.path));
   std::vector<std::string> names;
-  for (const auto& one : fitting) names.push_back(conventions_in_words(one));
-  const std::string alike = fmt::format("the recorded outputs fit padding {} alike", fmt::join(names, " and "));
+  for (const auto& fit : fitting) names.push_back(conventions_in_words(fit));
+  const std::string alike = fmt::format("the recorded outputs fit padding {} equally well", fmt::join(names, " and "));
   const analysis::Conventions* best = nullptr;
   int64_t fewest = 0, most = 0;
   if (invocation.reference() != nullptr && why_not_replayed(reader, invocation).empty()) {
     const LoadedCall loaded(options, reader, invocation);
-    for (const analysis::Conventions& one : fitting) {
-      const int64_t missed = missed_by(one, loaded, static_cast<int>(options.threads));
+    for (const analysis::Conventions& fit : fitting) {
+      const int64_t missed = missed_by(fit, loaded, static_cast<int>(options.threads));
       most = std::max(most, missed);
       if (best != nullptr && missed >= fewest) continue;
-      best = &one;
+      best = &fit;
       fewest = missed;
     }
   }
   if (best == nullptr || fewest == most) {
-    return {"", false, fmt::format("{}; {} is taken", alike, invocation.facts.padding_mode)};
+    return {"", false, fmt::format("{}; {} is used", alike, invocation.facts.padding_mode)};
   }
   return {msda_padding_name(best->padding), best->align_corners,
-          fmt::format("{}; {} is taken, which the reference fits best", alike, conventions_in_words(*best))};
+          fmt::format("{}; {} is used, which fits the reference best", alike, conventions_in_words(*best))};
 }
 
 void take(const Settled& settled, capture::CallFacts& facts) {

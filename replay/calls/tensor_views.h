@@ -11,7 +11,7 @@ namespace msda::replay {
 // Refers to the tensor's memory.
 capture::TensorView view_of(const char* name, const analysis::Tensor& tensor);
 
-// The gradients that there are; `tensors` by gradient.
+// Returns the gradients that exist; `tensors` by gradient.
 std::vector<capture::TensorView> gradients_of(const analysis::Call& call, const analysis::Tensor* tensors);
 
 }  // namespace msda::replay

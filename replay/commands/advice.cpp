@@ -49,7 +49,7 @@ std::string runs_text(const Json& probability) {
   return fmt::format("{} simulated run{}", runs, runs == 1 ? "" : "s");
 }
 
-// What is left out, in an imperative that a comma may follow; or nothing.
+// Returns what to leave out, in an imperative that a comma may follow; or nothing.
 std::string mask_text(const Json& advised) {
   const auto units = advised["units"].get<double>();
   if (advised["mask"] == "none") return "";
@@ -80,9 +80,9 @@ std::string as_it_is_text(const Json& a) {
     return fmt::format(
         "They need up to atol {:g}, at which gradients of 0 would pass: no tolerance alone makes it sound.", seen);
   if (now["extrapolated"].get<bool>())
-    return fmt::format("By their tail it would pass in 999,999 of 1,000,000 runs with atol {:g}.",
+    return fmt::format("Extrapolated from their tail, the test passes in 999,999 of 1,000,000 runs with atol {:g}.",
                        now["atol"].get<double>());
-  return fmt::format("They pass with atol {:g}; of failures that are rarer they say nothing.", seen);
+  return fmt::format("They pass with atol {:g}; they say nothing about rarer failures.", seen);
 }
 
 }  // namespace
@@ -138,10 +138,10 @@ Lines advice_text(const Json& a) {
             advised["extrapolated"].get<bool>()
                 ? fmt::format(", by their tail 999,999 of 1,000,000 at most {:g}", advised["needed_atol"].get<double>())
                 : "");
-  lines.add("With what is advised {} of {} other runs fail: at most {:.2f} % do.", checked["failures"].get<int64_t>(),
+  lines.add("With this advice {} of {} other runs fail: at most {:.2f} %.", checked["failures"].get<int64_t>(),
             checked["runs"].get<int64_t>(), 100 * checked["high"].get<double>());
-  lines.add("Of {} kinds of planted faults it then finds {} ({:.1f} %).", score["kinds"].get<int64_t>(),
-            score["found"].get<int64_t>(), 100 * score["score"].get<double>());
+  lines.add("It then finds {} of {} kinds of planted faults ({:.1f} %).", score["found"].get<int64_t>(),
+            score["kinds"].get<int64_t>(), 100 * score["score"].get<double>());
   for (const auto& blind : a["blind_spots"]) {
     lines.add("  blind: {} as if {}", blind["tensor"].get<std::string>(), blind["as_if"].get<std::string>());
   }

@@ -38,7 +38,7 @@ int64_t chosen_runs(const AdviseOptions& options, const stress::Plan& plan) {
 constexpr size_t kLeastTail = 50;
 bool shows_tail(const stress::Tally& tally) { return tally.needed_atol.size() >= kLeastTail; }
 
-// That all slices need, of those that need more than `least`.
+// Returns the atol that all slices need, of those that need more than `least`.
 double seen_atol(const stress::Tally& tally, double least) {
   return tally.needed_atol.empty() ? least : std::ranges::max(tally.needed_atol);
 }
@@ -73,7 +73,7 @@ stress::Tally simulate(const AdviseOptions& options, const stress::Plan& plan, i
   return tally;
 }
 
-// A fault that shows in less than a tenth of the elements that it changes is a blind spot, and not found.
+// A fault that shows in less than a tenth of the elements that it changes counts as a blind spot, not as found.
 bool is_found(const stress::Fault& fault) { return fault.found * 10 >= fault.tried; }
 
 // Returns whether a gradient of 0 in place of the right one would pass.
@@ -118,7 +118,7 @@ void check_there_is_a_change(const AdviseOptions& options, const Json& advice) {
   if (options.markdown && seen["failures"] == 0) {
     const auto runs = seen["runs"].get<int64_t>();
     throw Unavailable(fmt::format(
-        "{}: none of {} simulated runs fails, so there is nothing to mend: --runs N simulates more", call, runs));
+        "{}: none of {} simulated runs fails, so there is nothing to fix: --runs N simulates more", call, runs));
   }
 }
 
@@ -163,7 +163,7 @@ int run_advise(const AdviseOptions& options) {
   plan.criterion.tolerance.atol = atol;
   plan.look = {INFINITY, INFINITY};
   const int64_t check_runs = options.check_runs == 0 ? runs : options.check_runs;
-  const stress::Tally checked = simulate(options, plan, runs, check_runs, progress, "with what is advised");
+  const stress::Tally checked = simulate(options, plan, runs, check_runs, progress, "with this advice");
   const auto faults = faults_of(plan.criterion.tolerance, plan.mask);
   const char* mask = !(plan.mask.units > 0) ? "none" : call.jumps().scattered ? "grad_output" : "gradients";
   advice["advised"] = {

@@ -78,12 +78,12 @@ Json compare_slices(const DiffOptions& options, const Operand& a, const Operand&
   const LoadedCall of_a = call_for_slices(options, a), of_b = call_for_slices(options, b);
   const auto threads = static_cast<int>(options.threads);
   Json json = {{"equal_batches", Json::array()}};
-  for (const auto& one : equal_batches(of_a.call(), of_a.recorded(), of_b.call(), of_b.recorded())) {
+  for (const auto& batches : equal_batches(of_a.call(), of_a.recorded(), of_b.call(), of_b.recorded())) {
     Json gradients = Json::array();
-    for (const auto& [tensor, different, total] : one.gradients) {
+    for (const auto& [tensor, different, total] : batches.gradients) {
       gradients.push_back({{"tensor", tensor}, {"different", different}, {"total", total}});
     }
-    json["equal_batches"].push_back({{"a", one.a}, {"b", one.b}, {"gradients", gradients}});
+    json["equal_batches"].push_back({{"a", batches.a}, {"b", batches.b}, {"gradients", gradients}});
   }
   json["replayed_a"] = batches_json(replay_batches(of_a.call(), of_a.recorded(), options.seed, threads));
   json["replayed_b"] = batches_json(replay_batches(of_b.call(), of_b.recorded(), options.seed, threads));
@@ -116,11 +116,11 @@ bool are_surveys(const DiffOptions& options, const Named& name_a, const Named& n
   const bool has_a = has_survey(a), has_b = has_survey(b);
   if (has_a == has_b) return has_a;
   const std::string& survey = has_a ? a.path() : b.path();
-  const std::string& other = has_a ? b.path() : a.path();
+  const std::string& plain = has_a ? b.path() : a.path();
   throw BadInput(
       fmt::format("{}: is a survey, and {} is none: compare it with another survey, or name one invocation "
                   "of each, as {}:0",
-                  survey, other, survey));
+                  survey, plain, survey));
 }
 
 int diff_surveys(const DiffOptions& options, const capture::IsolatedReader& a, const capture::IsolatedReader& b) {
@@ -193,7 +193,7 @@ void add_diff_command(CLI::App& app, int& status) {
   command->add_flag("--slices", options->slices,
                     "Compare batches of equal inputs instead, and replay every batch alone: batch invariance");
   add_seed(*command, options->seed, "Seed of the order of the atomic replays of --slices");
-  add_count(*command, "--threads", options->threads, "CPU threads; 0 is one a core");
+  add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the first line only");

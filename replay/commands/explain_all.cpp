@@ -61,8 +61,8 @@ std::vector<std::string> result_labels(const std::vector<InvocationResult>& resu
 std::string poison_summary(const Found& found) {
   std::map<PoisonVerdict, int64_t, std::greater<>> counts;
   const auto count = [&](const auto& results) {
-    for (const auto& one : results) {
-      if (one.poison) ++counts[one.poison->verdict()];
+    for (const auto& result : results) {
+      if (result.poison) ++counts[result.poison->verdict()];
     }
   };
   count(found.results);
@@ -74,8 +74,8 @@ std::string poison_summary(const Found& found) {
 }
 
 template <class Result>
-bool is_faulty(const Result& one) {
-  return one.poison && one.poison->is_faulty();
+bool is_faulty(const Result& result) {
+  return result.poison && result.poison->is_faulty();
 }
 
 std::string others_text(size_t others) {
@@ -128,9 +128,9 @@ Conclusion conclude(const Found& found) {
     conclusion.damaged = conclusion.damaged || !result.altered.empty();
     conclusion.faulty = conclusion.faulty || is_faulty(result);
   }
-  for (const Relaunched& one : found.relaunched) {
-    conclusion.damaged = conclusion.damaged || !one.altered.empty();
-    conclusion.faulty = conclusion.faulty || is_faulty(one);
+  for (const Relaunched& relaunched : found.relaunched) {
+    conclusion.damaged = conclusion.damaged || !relaunched.altered.empty();
+    conclusion.faulty = conclusion.faulty || is_faulty(relaunched);
   }
   conclusion.compared = !verdicts.empty();
   conclusion.verdict = analysis::combine(verdicts);
@@ -153,7 +153,7 @@ int status_of(const Conclusion& conclusion) {
 void refuse_not_replayed(const Options& options, const std::vector<NotReplayed>& not_replayed) {
   const size_t others = not_replayed.size() - 1;
   if (others > 0 && !options.quiet && options.json != "-") print(to_text(not_replayed));
-  throw Unavailable(fmt::format("{}: invocation {} is not replayed: {}{}; msda-replay show tells what was recorded",
+  throw Unavailable(fmt::format("{}: invocation {} is not replayed: {}{}; msda-replay show prints what was recorded",
                                 options.capture, not_replayed.front().id, not_replayed.front().why,
                                 others > 0 ? fmt::format(", nor are the {} others", others) : ""));
 }

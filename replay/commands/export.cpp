@@ -59,10 +59,10 @@ struct Source {
 
 // What was written.
 struct Written {
-  std::vector<std::string> files;    // the output first
-  std::vector<std::string> members;  // of an archive
-  std::vector<std::string> tells;    // of the recorded program's surroundings
-  std::string next;                  // a command
+  std::vector<std::string> files;      // the output first
+  std::vector<std::string> members;    // of an archive
+  std::vector<std::string> disclosed;  // of the recorded program's surroundings
+  std::string next;                    // a command
 };
 
 // Endings of files beside a reproducer.
@@ -112,7 +112,7 @@ Written write_zip(NewFiles& files, const Source& source, ExportedCall& call) {
   const std::string& path = source.options.output;
   const auto surroundings = source.options.anonymous ? Surroundings::kAnonymous : Surroundings::kAll;
   IssueArchive archive = write_issue_archive(files, path, source.reader, call, surroundings);
-  return {{path}, std::move(archive.members), std::move(archive.tells), ""};
+  return {{path}, std::move(archive.members), std::move(archive.disclosed), ""};
 }
 
 struct Format {
@@ -226,8 +226,8 @@ Lines export_text(const ExportOptions& options, const Json& json, const Written&
   }
   if (!written.members.empty()) lines.add("  holds: {}", fmt::join(written.members, ", "));
   if (options.format == "zip") {
-    lines.add("  tells of the recorded program: {}{}",
-              written.tells.empty() ? "nothing" : fmt::format("{}", fmt::join(written.tells, ", ")),
+    lines.add("  says of the recorded program: {}{}",
+              written.disclosed.empty() ? "nothing" : fmt::format("{}", fmt::join(written.disclosed, ", ")),
               options.anonymous ? "" : " (--anonymous leaves out what may name a person)");
   }
   if (!json["left_out"].empty()) {
@@ -246,7 +246,7 @@ int report_export(const ExportOptions& options, const Json& json, const Written&
 Json json_head(const ExportOptions& options, const std::vector<int64_t>& invocations, const Written& written) {
   return {{"capture", options.capture}, {"to", options.format},       {"output", options.output},
           {"files", written.files},     {"members", written.members}, {"invocations", invocations},
-          {"tells", written.tells}};
+          {"tells", written.disclosed}};
 }
 
 int export_call(const Format& format, const Source& source, NewFiles& files) {
@@ -289,7 +289,7 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
   return report_export(options, json, written);
 }
 
-// The folder is one of TensorBoard's; the file has a name of its own in it.
+// Writes a file with a name of its own into TensorBoard's folder.
 int export_events(const Source& source, NewFiles& files, const std::string& path) {
   using Seconds = std::chrono::duration<double>;
   EventFile events(std::chrono::duration_cast<Seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
@@ -330,7 +330,7 @@ int run_export(ExportOptions& options) {
   const bool takes_element = options.format != "npz" && options.format != kTensorBoard;
   if (!options.element.empty() && !takes_element) throw BadInput("--element is for --to pytest, cpp and zip");
   const Format* format =
-      std::ranges::find(kFormats, options.format, [](const Format& one) { return std::string_view(one.name); });
+      std::ranges::find(kFormats, options.format, [](const Format& known) { return std::string_view(known.name); });
   const bool is_call = format != std::end(kFormats);
   if (is_call && !options.output.ends_with(format->ending)) {
     throw BadInput(
@@ -367,10 +367,10 @@ void add_export_command(CLI::App& app, int& status) {
       ->required();
   command->add_flag("--force", options->force, "Replace files that exist");
   command->add_flag("--anonymous", options->anonymous,
-                    "Of a zip: leave out arguments, environment, host, labels and machine code");
+                    "With --to zip: leave out arguments, environment, host, labels and machine code");
   command
       ->add_option("--element", options->element,
-                   "The finding to reproduce, as grad_value[0,17,3,5]; by default the one that run tells first")
+                   "The finding to reproduce, as grad_value[0,17,3,5]; by default the one that run reports first")
       ->type_name("ELEMENT");
   add_comparison(*command, *options);
   add_operator(*command);

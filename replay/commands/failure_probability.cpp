@@ -96,9 +96,10 @@ Json by_source(const StressOptions& options, const Simulated& simulated, const J
   }
   sources["other_order"] = to_json(stress::proportion(failing, orders, options.confidence));
   sources["other_arithmetic"] = Json::array();
-  for (const auto& other : call.arithmetics()) {
-    const int64_t elements = misses(fixed, other, 0);
-    sources["other_arithmetic"].push_back({{"against", other.name}, {"fails", elements > 0}, {"elements", elements}});
+  for (const auto& arithmetic : call.arithmetics()) {
+    const int64_t elements = misses(fixed, arithmetic, 0);
+    sources["other_arithmetic"].push_back(
+        {{"against", arithmetic.name}, {"fails", elements > 0}, {"elements", elements}});
   }
   sources["other_inputs"] = inputs;
   return sources;

@@ -86,7 +86,7 @@ void add_comparison(CLI::App& command, Options& options) {
   add_invocation(command, options);
   add_count(command, "--reference", options.reference,
             "Use the outputs of this invocation, which must have equal inputs, as the reference");
-  add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");
+  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
   add_tolerance(command, options);
   command.add_flag(
       "--customary", options.customary,

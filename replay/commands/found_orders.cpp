@@ -41,7 +41,7 @@ void find_orders_in(const OrderOptions& options, const capture::IsolatedReader& 
                        gradient, *std::move(report), atomics.of(invocation), loaded.altered()});
       return;
     }
-    why = fmt::format("the operator {} does not tell its additions", operator_of(invocation));
+    why = fmt::format("the operator {} does not list its additions", operator_of(invocation));
   }
   none.push_back({invocation.id, why});
 }

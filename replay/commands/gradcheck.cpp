@@ -86,7 +86,7 @@ Json check_invocation(const GradcheckOptions& options, const LoadedCall& loaded,
 
 std::string text_of_number(const Json& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
 
-void tell_side(Lines& lines, const std::string& tensor, const Json& side) {
+void add_side(Lines& lines, const std::string& tensor, const Json& side) {
   const std::string name = side["side"];
   const int64_t checked = side["checked"], failed = side["failed"], not_checked = side["not_checked"];
   lines.add(
@@ -111,7 +111,7 @@ void add_gradcheck(Lines& lines, const Json& invocation, bool quiet) {
     const std::string tensor = gradient["tensor"];
     lines.add("  {}: {} of {} elements, {} at kinks", tensor, gradient["sampled"].dump(), gradient["total"].dump(),
               gradient["at_kinks"].dump());
-    for (const Json& side : gradient["sides"]) tell_side(lines, tensor, side);
+    for (const Json& side : gradient["sides"]) add_side(lines, tensor, side);
     lines.add("    a naive check (one central difference of step {:g}) fails float64 in {}, {} of them at kinks",
               analysis::kNaiveStep, gradient["naive"]["failed"].dump(), gradient["naive"]["failed_at_kinks"].dump());
   }
@@ -174,7 +174,7 @@ void add_gradcheck_command(CLI::App& app, int& status) {
             "Elements of each gradient drawn at random, and as many of those nearest to kinks; 1000 by default");
   command->add_flag("--all", options->settings.all, "Check every element");
   add_seed(*command, options->seed, "Seed of the elements that are drawn");
-  add_count(*command, "--threads", options->threads, "CPU threads; 0 is one a core");
+  add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the verdict only");

@@ -45,7 +45,7 @@ class Calls {
   const Json& all() const { return list_; }
   bool has_cause(size_t number, const std::string& cause) const { return runs_[number].by_cause.contains(cause); }
 
-  // That at least one of these calls fails, and for which causes.
+  // Returns the probability that at least one of these calls fails, and for which causes.
   Json failure_probability(const std::set<size_t>& numbers) const {
     return any(numbers, [](const Runs& call) { return call.all; });
   }
@@ -83,7 +83,7 @@ class Calls {
   std::map<std::string, size_t> numbers_;  // by key
 };
 
-// Calls of one label, or without one of the capture in which they were met first; those that fail most often first.
+// Returns the calls by label, or by the capture that held them first; those that fail most often come first.
 std::vector<Json> tests_of(const Calls& calls) {
   std::vector<Json> tests;
   std::map<std::pair<std::string, std::string>, std::set<size_t>> members;
@@ -221,7 +221,7 @@ Lines joined_failures_text(const Json& joined, bool quiet, bool verbose) {
               percent(probability), probability["failures"].get<int64_t>(), probability["runs"].get<int64_t>(),
               100 * joined["confidence"].get<double>());
   }
-  if (joined["interrupted"].get<bool>()) lines.add("Interrupted: this is what was known then.");
+  if (joined["interrupted"].get<bool>()) lines.add("Interrupted: this is the result so far.");
   if (quiet) return lines;
   if (tests > 0) {
     lines.add("  {} of {}, which draw their inputs independently of each other",

@@ -104,15 +104,15 @@ std::string columns_of(const capture::Invocation& invocation) {
   std::string dialect = facts.dialect.empty() ? "(no dialect)" : facts.dialect, padding = facts.padding_mode;
   bool align_corners = facts.align_corners;
   if (name == "grid_sample") {
-    const Json of = conventions_of(invocation);
-    dialect = of.value("interpolation", "?");
-    padding = of.value("padding_mode", "?");
-    align_corners = of.value("align_corners", false);
+    const Json conventions = conventions_of(invocation);
+    dialect = conventions.value("interpolation", "?");
+    padding = conventions.value("padding_mode", "?");
+    align_corners = conventions.value("align_corners", false);
   }
   return fmt::format("{:<15}  {:<10}  {:<13}", dialect, padding, align_corners ? "align_corners" : "");
 }
 
-// An operator of the user's own goes by the name that its adapter gave it, whether or not this command was given it.
+// Returns for a user's operator the name that its adapter gave it, whether or not this command was given the adapter.
 std::string shown_operator(const capture::Invocation& invocation) {
   const auto own = invocation.facts.texts.find("operator");
   const std::string known = operator_of(invocation);

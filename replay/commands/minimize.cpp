@@ -191,11 +191,11 @@ Json minimized_json(const MinimizeOptions& options, const Whole& whole, const Mi
                {"resumed", resumed},
                {"finished", minimized.finished},
                {"altered", whole.loaded.altered()}};
-  for (const auto& one : minimized.call->replayed) {
-    json["replayed"].push_back({{"tensor", path_in_capture(one)},
-                                {"elements", one.elements},
-                                {"total", one.total},
-                                {"arithmetic", arithmetic_of(minimized, one)}});
+  for (const auto& replayed : minimized.call->replayed) {
+    json["replayed"].push_back({{"tensor", path_in_capture(replayed)},
+                                {"elements", replayed.elements},
+                                {"total", replayed.total},
+                                {"arithmetic", arithmetic_of(minimized, replayed)}});
   }
   return json;
 }
@@ -236,13 +236,14 @@ Lines minimized_text(const Json& json, const MinimizeOptions& options) {
   lines.add("  images:  {}", images_text(json["images"]));
   lines.add("  numbers: {} of {} are neither 0 nor 1", json["numbers"]["neither_0_nor_1"].dump(),
             json["numbers"]["total"].dump());
-  for (const Json& one : json["replayed"]) {
-    lines.add("  computed again, not recorded: {} of {} elements of {} ({})", one["elements"].dump(),
-              one["total"].dump(), one["tensor"].get<std::string>(), one["arithmetic"].get<std::string>());
+  for (const Json& replayed : json["replayed"]) {
+    lines.add("  computed again, not recorded: {} of {} elements of {} ({})", replayed["elements"].dump(),
+              replayed["total"].dump(), replayed["tensor"].get<std::string>(),
+              replayed["arithmetic"].get<std::string>());
   }
   lines.add("  {} trials, {:.1f} s{}", json["trials"].dump(), json["seconds"].get<double>(),
             json["resumed"].get<bool>() ? ", continued from an earlier run" : "");
-  if (!json["headline"].get<bool>()) lines.add("  run tells another finding of it first");
+  if (!json["headline"].get<bool>()) lines.add("  run reports another finding of it first");
   lines.add("  msda-replay run {}", text::shell_word(options.output));
   return lines;
 }
@@ -285,7 +286,7 @@ std::optional<analysis::Minimized> search(const MinimizeOptions& options, const 
                                ? fmt::format("no element is out of tolerance for {}", options.cause)
                                : "nothing is out of tolerance";
   throw BadInput(
-      fmt::format("{}: {}: there is nothing to minimize; msda-replay run tells what there is, --atol and "
+      fmt::format("{}: {}: there is nothing to minimize; msda-replay run lists the findings, --atol and "
                   "--rtol set a tolerance",
                   options.capture, what));
 }
@@ -305,7 +306,7 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
   const auto minimized = search(options, whole, target, state, from, progress);
   if (!minimized) {
     throw BadInput(
-        fmt::format("{}: the finding hangs on other invocations of the capture, or on the order of atomic "
+        fmt::format("{}: the finding depends on other invocations of the capture, or on the order of atomic "
                     "additions: it is not there when the call is analyzed alone",
                     options.capture));
   }

@@ -38,8 +38,8 @@ class Trials {
 
   // Different results of the launches; 0 if it cannot be launched.
   int64_t distinct(const SmallLaunch& launch) {
-    const std::string capture = folder_.file("a.h5"), json = folder_.file("a.json"), told = folder_.file("a.txt");
-    for (const std::string& file : {json, told}) fs::remove(file);
+    const std::string capture = folder_.file("a.h5"), json = folder_.file("a.json"), printed = folder_.file("a.txt");
+    for (const std::string& file : {json, printed}) fs::remove(file);
     write_small_launch(capture, true, false, recorded_, launch);
     const auto begun = Clock::now();
     Spawn spawn;
@@ -55,11 +55,11 @@ class Trials {
                      "--json",
                      json,
                      "--quiet"};
-    spawn.output = told;
+    spawn.output = printed;
     spawn.limit = limit_;
     const int status = spawn_and_wait(spawn);
     was_interrupted_ = was_interrupted_ || status == 128 + SIGINT;
-    why_ = status == kUnavailable ? last_line(told) : "";
+    why_ = status == kUnavailable ? last_line(printed) : "";
     const int64_t distinct = status == kWithinTolerance || status == kDrift ? distinct_in(json) : 0;
     if (distinct > 0 && !measured_) {
       measured_ = true;
@@ -83,10 +83,10 @@ class Trials {
 
   static int64_t distinct_in(const std::string& file) try {
     int64_t most = 0;
-    const auto told = read_kept_json(file);
-    if (!told) return 0;
-    for (const Json& one : told->at("relaunched")) {
-      for (const Json& tensor : one.at("original").at("tensors"))
+    const auto report = read_kept_json(file);
+    if (!report) return 0;
+    for (const Json& relaunched : report->at("relaunched")) {
+      for (const Json& tensor : relaunched.at("original").at("tensors"))
         most = std::max(most, tensor.at("distinct").get<int64_t>());
     }
     return most;
@@ -111,8 +111,8 @@ class Trials {
   std::string why_;
 };
 
-Json told_of(const MinimizeLaunch& what, const RecordedLaunch& recorded, const SmallLaunch& small,
-             const LaunchSearch& search, int64_t distinct, bool finished) {
+Json json_of_launch(const MinimizeLaunch& what, const RecordedLaunch& recorded, const SmallLaunch& small,
+                    const LaunchSearch& search, int64_t distinct, bool finished) {
   return {{"capture", what.options.capture},
           {"output", what.output},
           {"invocation", recorded.invocation.id},
@@ -129,26 +129,26 @@ Json told_of(const MinimizeLaunch& what, const RecordedLaunch& recorded, const S
           {"finished", finished}};
 }
 
-Lines text_of_launch(const Json& told, bool quiet) {
+Lines text_of_launch(const Json& json, bool quiet) {
   Lines lines;
   const auto grid = [&](const char* name) {
-    return fmt::format("{}", fmt::join(told[name].get<std::vector<int64_t>>(), ","));
+    return fmt::format("{}", fmt::join(json[name].get<std::vector<int64_t>>(), ","));
   };
-  lines.add("{}: {} different results of {} launches of {}{}", told["output"].get<std::string>(),
-            told["distinct"].dump(), told["launches"].dump(), told["kernel"].get<std::string>(),
-            told["finished"].get<bool>() ? "" : "; the search was not finished");
+  lines.add("{}: {} different results of {} launches of {}{}", json["output"].get<std::string>(),
+            json["distinct"].dump(), json["launches"].dump(), json["kernel"].get<std::string>(),
+            json["finished"].get<bool>() ? "" : "; the search was not finished");
   if (quiet) return lines;
   lines.add("  grid:   {} (of {})", grid("grid"), grid("recorded_grid"));
-  lines.add("  memory: {} of {} bytes are not 0 (of {})", told["bytes"].get<int64_t>() - told["zeros"].get<int64_t>(),
-            told["bytes"].dump(), told["bytes"].get<int64_t>() - told["recorded_zeros"].get<int64_t>());
-  lines.add("  file:   {} bytes", told["file_bytes"].dump());
-  lines.add("  {} trials", told["trials"].dump());
-  lines.add("  msda-replay run {} --mode original --repeat {}", text::shell_word(told["output"].get<std::string>()),
-            told["launches"].dump());
+  lines.add("  memory: {} of {} bytes are not 0 (of {})", json["bytes"].get<int64_t>() - json["zeros"].get<int64_t>(),
+            json["bytes"].dump(), json["bytes"].get<int64_t>() - json["recorded_zeros"].get<int64_t>());
+  lines.add("  file:   {} bytes", json["file_bytes"].dump());
+  lines.add("  {} trials", json["trials"].dump());
+  lines.add("  msda-replay run {} --mode original --repeat {}", text::shell_word(json["output"].get<std::string>()),
+            json["launches"].dump());
   return lines;
 }
 
-// Nothing if its launches do not differ; then `why` is set if it cannot be launched.
+// Returns nothing if its launches do not differ; then `why` is set if it cannot be launched.
 std::optional<int> minimize_one(const MinimizeLaunch& what, int64_t id, const Progress& progress, std::string& why) {
   const RecordedLaunch recorded(what.options.capture, what.reader, id);
   Trials trials(what, recorded);
@@ -173,9 +173,9 @@ std::optional<int> minimize_one(const MinimizeLaunch& what, int64_t id, const Pr
   const bool finished = search.make_smaller(small);
   progress.show("");
   write_small_launch(what.output, what.replace, true, recorded, small);
-  const Json told = told_of(what, recorded, small, search, distinct, finished);
-  if (what.options.json != "-") print(text_of_launch(told, what.options.quiet));
-  if (!what.options.json.empty()) write_json(what.options.json, told);
+  const Json json = json_of_launch(what, recorded, small, search, distinct, finished);
+  if (what.options.json != "-") print(text_of_launch(json, what.options.quiet));
+  if (!what.options.json.empty()) write_json(what.options.json, json);
   return trials.is_stopped() ? 128 + trials.signal() : kWithinTolerance;
 }
 

@@ -47,7 +47,7 @@ struct FoundInCapture {
     }
     progress.show("");
     if (!found.empty()) return;
-    throw Unavailable(fmt::format("{}: invocation {} has no orders: {}; msda-replay show tells what was recorded",
+    throw Unavailable(fmt::format("{}: invocation {} has no orders: {}; msda-replay show prints what was recorded",
                                   options.capture, none.front().id, none.front().why));
   }
   int status() const { return std::ranges::any_of(found, has_faults) ? kDrift : kWithinTolerance; }
@@ -57,7 +57,7 @@ int order_one(const OrderOptions& options) {
   const FoundInCapture all(options);
   const auto listed = static_cast<size_t>(options.list);
   Lines lines;
-  for (const FoundOrders& one : all.found) lines.append(to_text(one, listed, options.quiet));
+  for (const FoundOrders& orders : all.found) lines.append(to_text(orders, listed, options.quiet));
   for (const auto& [id, why] : all.none) lines.add("Invocation {}: no orders: {}", id, why);
   if (options.json != "-") print(lines);
   if (!options.json.empty()) write_json(options.json, to_json(options.capture, all.found, all.none, listed));
@@ -74,8 +74,8 @@ Outcome outcome_of(const OrderOptions& options) {
 
 void report_orders(const OrderOptions& options, const std::vector<Outcome>& outcomes) {
   const nlohmann::ordered_json added = add_up(outcomes);
-  for (const Outcome& one : outcomes) {
-    if (one.contains("error")) print_error(one["error"].get<std::string>());
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
   }
   if (options.json != "-") print(to_text(added, options.quiet));
   if (!options.json.empty()) write_json(options.json, added);
@@ -88,12 +88,12 @@ int run_order(OrderOptions& options) {
     options.capture = options.captures.front();
     return order_one(options);
   }
-  const auto one = [&](const Options& of_one) {
+  const auto order_one = [&](const Options& of_one) {
     OrderOptions with_search = options;
     static_cast<Options&>(with_search) = of_one;
     return outcome_of(with_search);
   };
-  return over_captures(options, ranks, one, [&](const auto& outcomes) { report_orders(options, outcomes); });
+  return over_captures(options, ranks, order_one, [&](const auto& outcomes) { report_orders(options, outcomes); });
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ void add_order_command(CLI::App& app, int& status) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000'000}));
   add_seed(*command, options->seed, "Seed of the annealing");
-  add_count(*command, "--threads", options->threads, "CPU threads; 0 is one a core");
+  add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
   add_count(*command, "--list", options->list, "List so many pixels, what no order explains first");
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);

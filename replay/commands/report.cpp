@@ -43,11 +43,11 @@ struct ReportOptions : Options {
 
 // Returns the elements whose stages are shown: the worst of each group, except for advice on elements that another
 // group reports.
-std::vector<analysis::ElementId> told_elements(const InvocationResult& result, const analysis::Call& call) {
+std::vector<analysis::ElementId> shown_elements(const InvocationResult& result, const analysis::Call& call) {
   constexpr size_t kMost = 6;
   std::vector<analysis::ElementId> elements;
   for (const analysis::Group& group : result.report.groups) {
-    if (elements.size() == kMost || (group.advisory && told_elsewhere(group, result.report.groups) > 0)) continue;
+    if (elements.size() == kMost || (group.advisory && reported_elsewhere(group, result.report.groups) > 0)) continue;
     const analysis::Finding& worst = result.report.findings[group.farthest];
     elements.push_back(call.element_id(worst.gradient, worst.flat));
   }
@@ -57,7 +57,7 @@ std::vector<analysis::ElementId> told_elements(const InvocationResult& result, c
 // A page shows so many invocations of one kind in full, and of all kinds so many, and the first of each.
 constexpr int kMostAlike = 25, kMostInFull = 50;
 
-// By what its first finding is; empty without any.
+// Returns the kind of the first finding; empty without any.
 std::string kind_of(const InvocationResult& result) {
   if (result.report.groups.empty()) return "";
   const analysis::Group& first = result.report.groups.front();
@@ -106,30 +106,30 @@ class Reporter {
   }
 
   void look(const LoadedCall& loaded, const analysis::Material& material, InvocationResult& result) {
-    ReportedInvocation one;
+    ReportedInvocation reported;
     const int alike = ++alike_[kind_of(result)];
-    one.is_brief = alike > kMostAlike || (alike > 1 && in_full_ >= kMostInFull);
-    if (one.is_brief) {
+    reported.is_brief = alike > kMostAlike || (alike > 1 && in_full_ >= kMostInFull);
+    if (reported.is_brief) {
       // A call that is wrong everywhere has megabytes of findings.
       if (!keeps_all_) result.report.verdict = std::exchange(result.report, {}).verdict;
-      return looked_.push_back(std::move(one));
+      return looked_.push_back(std::move(reported));
     }
     ++in_full_;
     const int threads = static_cast<int>(options_.threads);
-    one.pictures = take_pictures(material, result.report, result.tolerance, most_listed_, threads);
-    one.shown = shown_invocation(reader_, result.invocation);
+    reported.pictures = take_pictures(material, result.report, result.tolerance, most_listed_, threads);
+    reported.shown = shown_invocation(reader_, result.invocation);
     if (!options_.no_stages) {
       const StageTensors recorded(options_, reader_, result.invocation, loaded.call(), loaded.recorded());
-      one.stages = stage_summary(loaded, recorded, threads, devices_, progress_);
+      reported.stages = stage_summary(loaded, recorded, threads, devices_, progress_);
       const auto tolerance =
           result.tolerance.value_or(analysis::customary_tolerance(loaded.call().inputs().front().tensor.dtype));
-      one.elements = Json::array();
-      for (const auto& element : told_elements(result, loaded.call())) {
-        one.elements.push_back(stages_of_element(loaded, recorded, element, tolerance));
+      reported.elements = Json::array();
+      for (const auto& element : shown_elements(result, loaded.call())) {
+        reported.elements.push_back(stages_of_element(loaded, recorded, element, tolerance));
       }
     }
-    if (options_.order) one.order = order_of(result.invocation);
-    looked_.push_back(std::move(one));
+    if (options_.order) reported.order = order_of(result.invocation);
+    looked_.push_back(std::move(reported));
   }
 
   // Returns the orders of the first gradient that has any.
@@ -150,14 +150,15 @@ class Reporter {
     if (options_.stress_runs > 0 && !report.invocations.empty())
       stress = simulate(report.invocations.front().result.invocation.id);
     if (stress.is_null()) return;
-    for (ReportedInvocation& one : report.invocations) {
-      if (one.result.invocation.id != stress["invocation"]) continue;
-      if (!options_.stress_json.empty()) refuse_other_call(stress, one.result.invocation);
-      if (one.is_brief) {
+    for (ReportedInvocation& invocation : report.invocations) {
+      if (invocation.result.invocation.id != stress["invocation"]) continue;
+      if (!options_.stress_json.empty()) refuse_other_call(stress, invocation.result.invocation);
+      if (invocation.is_brief) {
         throw BadInput(fmt::format("--stress-json {}: it is of invocation {}, one of many alike; give --invocation {}",
-                                   options_.stress_json, one.result.invocation.id, one.result.invocation.id));
+                                   options_.stress_json, invocation.result.invocation.id,
+                                   invocation.result.invocation.id));
       }
-      one.stress = std::move(stress);
+      invocation.stress = std::move(stress);
       return;
     }
     throw BadInput(fmt::format("--stress-json {}: it is of invocation {}, which is not in this report",
@@ -165,7 +166,7 @@ class Reporter {
   }
 
   Json read_stress() const {
-    const auto other = [&] {
+    const auto not_from_stress = [&] {
       return BadInput(fmt::format("--stress-json {}: not what msda-replay stress --json writes", options_.stress_json));
     };
     try {
@@ -179,9 +180,9 @@ class Reporter {
       stress.value("content", "");
       return stress;
     } catch (const Json::exception&) {
-      throw other();
+      throw not_from_stress();
     } catch (const std::invalid_argument&) {
-      throw other();
+      throw not_from_stress();
     }
   }
 
@@ -273,7 +274,7 @@ Json write_survey(const ReportOptions& options, const std::string& path) {
 
 int status_of_survey(const Json& survey) { return survey_outcome(survey)["varying"] > 0 ? kDrift : kWithinTolerance; }
 
-// Nothing if the capture has no survey.
+// Returns nothing if the capture has no survey.
 std::optional<int> report_survey(const ReportOptions& options) {
   const Json survey = write_survey(options, options.output);
   if (survey.is_null()) return std::nullopt;
@@ -335,7 +336,7 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
   if (failed || !fs::is_directory(folder))
     throw BadInput(fmt::format("-o {}: no folder, and cannot be made one; several captures need one", options.output));
   if (ranks.is_first()) check_output(options, index.string());
-  const auto one = [&](const Options& of_one) {
+  const auto report_one = [&](const Options& of_one) {
     ReportOptions own = options;
     static_cast<Options&>(own) = of_one;
     const std::string page = (folder / page_name(own.capture)).string();
@@ -345,7 +346,7 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
     outcome["page"] = page_name(own.capture);
     return outcome;
   };
-  return over_captures(options, ranks, one, [&](std::vector<Outcome> outcomes) {
+  return over_captures(options, ranks, report_one, [&](std::vector<Outcome> outcomes) {
     std::vector<std::string> pages;
     for (const Outcome& outcome : outcomes) {
       pages.push_back(outcome.value("page", ""));

@@ -31,12 +31,12 @@ Outcome outcome_of_one(const Options& options) {
 void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
   const nlohmann::ordered_json joined = join(outcomes);
   Lines poisoned;
-  for (const Outcome& one : outcomes) {
-    if (!one.contains("poison")) continue;
-    poisoned.add("{}: {}", one["capture"].get<std::string>(), one["poison"].get<std::string>());
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.contains("poison")) continue;
+    poisoned.add("{}: {}", outcome["capture"].get<std::string>(), outcome["poison"].get<std::string>());
   }
-  for (const Outcome& one : outcomes) {
-    if (one.contains("error")) print_error(one["error"].get<std::string>());
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
   }
   if (options.json != "-") {
     const ReportSettings settings = {options.quiet, options.verbose, terminal_of_stdout(options.colour),

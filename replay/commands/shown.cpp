@@ -73,10 +73,10 @@ Json shown_invocation(const capture::IsolatedReader& reader, const capture::Invo
   if (!invocation.stages.empty()) json["stages"] = recorded_stages_json(invocation.stages);
   json["results"] = Json::array();
   for (const auto& result : invocation.results) {
-    Json told = {{"name", result.facts.name}, {"role", result.facts.role}, {"dialect", result.facts.dialect}};
-    told["tensors"] = Json::array();
-    for (const auto& tensor : result.tensors) told["tensors"].push_back(tensor_json(reader, tensor));
-    json["results"].push_back(told);
+    Json shown = {{"name", result.facts.name}, {"role", result.facts.role}, {"dialect", result.facts.dialect}};
+    shown["tensors"] = Json::array();
+    for (const auto& tensor : result.tensors) shown["tensors"].push_back(tensor_json(reader, tensor));
+    json["results"].push_back(shown);
   }
   return json;
 }

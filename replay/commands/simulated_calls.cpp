@@ -87,7 +87,7 @@ uint64_t cost_of(const stress::Plan& plan) {
   return numbers * static_cast<uint64_t>(plan.slices.count);
 }
 
-// Each call once, where it comes first.
+// Returns each call once, where it comes first.
 std::vector<Work> work_of(const std::vector<Outcome>& outcomes) {
   std::vector<Work> work;
   std::set<std::string> known;
@@ -177,7 +177,7 @@ Outcome SimulatedCalls::plan(const Options& of_one) const {
   return outcome;
 }
 
-// The call was planned before, perhaps by another rank.
+// Simulates a call that was planned before, perhaps by another rank.
 Json SimulatedCalls::simulate_call(const Options& of_one, const Json& call) const {
   try {
     if (StopSignals::received()) throw BadInput("interrupted before it was simulated");

@@ -70,7 +70,7 @@ analysis::Arithmetic chosen_reference(const SimulationOptions& options, const an
   const auto found = find(options.against);
   if (found != known.end()) return *found;
   std::vector<std::string> names;
-  for (const auto& one : known) names.push_back(one.name);
+  for (const auto& arithmetic : known) names.push_back(arithmetic.name);
   throw BadInput(fmt::format("--against {}: no such arithmetic for this call; there are {}", options.against,
                              fmt::join(names, ", ")));
 }
@@ -171,7 +171,7 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
       ->type_name("TENSOR=GENERATOR");
   add_tolerance(command, options);
   add_seed(command, options.seed, "Seed of the inputs: the same seed gives the same result");
-  add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");
+  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
   command.add_flag("--every-element", options.every_element,
                    "Compare every element of every run, in place of those that can be out of tolerance");
   command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
@@ -181,8 +181,8 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
 namespace {
 
 bool has_elements(const analysis::Call& call) {
-  return std::ranges::any_of(call.gradients(), [&](analysis::Gradient one) {
-    return std::ranges::all_of(call.shape_of(one), [](int64_t size) { return size > 0; });
+  return std::ranges::any_of(call.gradients(), [&](analysis::Gradient gradient) {
+    return std::ranges::all_of(call.shape_of(gradient), [](int64_t size) { return size > 0; });
   });
 }
 

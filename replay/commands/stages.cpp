@@ -62,24 +62,24 @@ Json add_stages_of(const Tools& tools, const capture::Invocation& invocation, Li
   std::vector<analysis::ElementId> elements;
   for (const std::string& element : options.elements) elements.push_back(parse_element(element, call));
 
-  Json told = {{"id", invocation.id}, {"dialect", invocation.facts.dialect}, {"altered", altered}};
+  Json json = {{"id", invocation.id}, {"dialect", invocation.facts.dialect}, {"altered", altered}};
   const bool has_dialect = !invocation.facts.dialect.empty();
-  if (!has_dialect) told["operator"] = operator_of(invocation);
+  if (!has_dialect) json["operator"] = operator_of(invocation);
   const std::string title = fmt::format("Invocation {}, {}", invocation.id,
                                         has_dialect ? "dialect " + invocation.facts.dialect : operator_of(invocation));
   lines.add("{}", headline(title, !altered.empty()));
   lines.append(warnings(altered));
   if (options.elements.empty()) {
-    told["summary"] = stage_summary(loaded, recorded, static_cast<int>(options.threads), tools.devices, tools.progress);
-    lines.append(summary_text(told["summary"]));
+    json["summary"] = stage_summary(loaded, recorded, static_cast<int>(options.threads), tools.devices, tools.progress);
+    lines.append(summary_text(json["summary"]));
     elements = found_elements(tools, invocation.id, call);
   }
-  told["elements"] = Json::array();
+  json["elements"] = Json::array();
   for (const auto& element : elements) {
-    told["elements"].push_back(stages_of_element(loaded, recorded, element, tolerance));
-    lines.append(element_text(told["elements"].back()));
+    json["elements"].push_back(stages_of_element(loaded, recorded, element, tolerance));
+    lines.append(element_text(json["elements"].back()));
   }
-  return told;
+  return json;
 }
 
 int run_stages(const StagesOptions& options) {
@@ -96,7 +96,7 @@ int run_stages(const StagesOptions& options) {
     const capture::Invocation invocation = pairing.invocation(id);
     std::string why = why_not_replayed(reader, invocation);
     if (why.empty() && own_operator_of(invocation) != nullptr) {
-      why = fmt::format("the operator {} tells no intermediate tensors; run and order judge its outputs",
+      why = fmt::format("the operator {} has no intermediate tensors; run and order judge its outputs",
                         operator_of(invocation));
     }
     if (why.empty()) {
@@ -111,7 +111,7 @@ int run_stages(const StagesOptions& options) {
   }
   progress.show("");
   if (json["invocations"].empty() && !none.empty()) {
-    throw Unavailable(fmt::format("{}: {}; msda-replay show tells what was recorded", options.capture, none));
+    throw Unavailable(fmt::format("{}: {}; msda-replay show prints what was recorded", options.capture, none));
   }
   if (options.json != "-") print(lines);
   if (!options.json.empty()) write_json(options.json, json);

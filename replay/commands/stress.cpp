@@ -27,7 +27,7 @@ Lines stress_text(const Json& result, bool quiet) {
   lines.add("The test fails in {} of runs: {} of {} simulated, {:g} % interval.", percent(probability),
             probability["failures"].get<int64_t>(), probability["runs"].get<int64_t>(),
             100 * result["confidence"].get<double>());
-  if (result["interrupted"].get<bool>()) lines.add("Interrupted: this is what was known then.");
+  if (result["interrupted"].get<bool>()) lines.add("Interrupted: this is the result so far.");
   if (quiet) return lines;
   lines.append(describe_text(result));
   lines.append(another_kernel_text(result["by_source"]));
@@ -44,8 +44,8 @@ Lines stress_text(const Json& result, bool quiet) {
   lines.add("  {:<28} {}", "the recorded inputs again", source_text(source["same_inputs"]));
   lines.add("  {:<28} {} of {} fail", "in other orders of addition", source["other_order"]["failures"].get<int64_t>(),
             source["other_order"]["runs"].get<int64_t>());
-  for (const auto& other : source["other_arithmetic"]) {
-    lines.add("  {:<28} {}", "against " + other["against"].get<std::string>(), source_text(other));
+  for (const auto& arithmetic : source["other_arithmetic"]) {
+    lines.add("  {:<28} {}", "against " + arithmetic["against"].get<std::string>(), source_text(arithmetic));
   }
   lines.add("  {:<28} {}", "other inputs", percent(source["other_inputs"]));
   if (!result.contains("curve")) return lines;
@@ -90,8 +90,8 @@ void check_many(const StressOptions& options) {
 
 void report_failures(const StressOptions& options, const std::vector<Outcome>& outcomes) {
   const Json joined = join_failures(outcomes, options.confidence);
-  for (const Outcome& one : outcomes) {
-    if (one.contains("error")) print_error(one["error"].get<std::string>());
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
   }
   if (options.json != "-") print(joined_failures_text(joined, options.quiet, options.verbose));
   if (!options.json.empty()) write_json(options.json, joined);
@@ -130,7 +130,7 @@ void add_stress_command(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "Print the probability only");
   command->add_flag("--verbose", options->verbose,
-                    "Of several captures: list the tests that never failed, and every place of each test, too");
+                    "With several captures: also list the tests that never failed, and every place of each test");
   add_operator(*command);
   command->callback([options, command, &status] {
     const bool every_call = command->count("--invocation") > 0 && options->invocation == "all";

@@ -42,8 +42,8 @@ bool can_be_run(const std::string& word) {
          (access(word.c_str(), X_OK) == 0 && !is_folder(word));
 }
 
-// A program and its arguments are run, anything else is captures; on some file systems every file may be executed. A
-// folder may have the name of a program.
+// Returns whether the words are a program and its arguments, not captures. On some file systems every file may be
+// executed, and a folder may have the name of a program.
 bool is_command(const std::vector<std::string>& words) {
   const auto is_capture = [](const std::string& word) { return is_of_kind(word, FileKind::kCapture); };
   if (is_capture(words[0])) return false;
@@ -97,7 +97,7 @@ int status_of(const std::vector<Surveyed>& kernels) {
   return std::ranges::any_of(kernels, varies, &Surveyed::verdict) ? kDrift : kWithinTolerance;
 }
 
-int tell_survey(const SurveyOptions& options, const std::string& capture) {
+int print_survey(const SurveyOptions& options, const std::string& capture) {
   const auto kernels = survey_in(capture);
   if (options.json != "-") print(survey_text(capture, kernels, options.all, width_of_survey(options)));
   if (!options.json.empty()) write_json(options.json, survey_json(capture, kernels));
@@ -105,12 +105,12 @@ int tell_survey(const SurveyOptions& options, const std::string& capture) {
 }
 
 int join_captures(const SurveyOptions& options, const Ranks& ranks) {
-  const auto one = [](const Options& of_one) -> Outcome {
+  const auto survey_one = [](const Options& of_one) -> Outcome {
     const auto kernels = survey_in(of_one.capture);
     return {
         {"capture", of_one.capture}, {"status", status_of(kernels)}, {"survey", survey_json(of_one.capture, kernels)}};
   };
-  return over_captures(options, ranks, one, [&](const std::vector<Outcome>& outcomes) {
+  return over_captures(options, ranks, survey_one, [&](const std::vector<Outcome>& outcomes) {
     for (const Outcome& outcome : outcomes) {
       if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     }
@@ -126,11 +126,11 @@ int run_survey(SurveyOptions& options) {
       throw BadInput(fmt::format("{}: exists; name another file with -o, or replace it with --force", options.output));
     }
     record_survey(options);
-    return tell_survey(options, options.output);
+    return print_survey(options, options.output);
   }
   options.captures = options.words;
   const Ranks ranks;
-  return takes_many(options, ranks) ? join_captures(options, ranks) : tell_survey(options, options.words[0]);
+  return takes_many(options, ranks) ? join_captures(options, ranks) : print_survey(options, options.words[0]);
 }
 
 }  // namespace

@@ -47,14 +47,14 @@ Outcome verification_outcome(const Options& options) {
 
 void report_verifications(const Options& options, const std::vector<Outcome>& outcomes) {
   int64_t good = 0, unlisted = 0;
-  for (const Outcome& one : outcomes) {
-    if (one.contains("error")) print_error(one["error"].get<std::string>());
-    for (const auto& difference : one.value("damaged", nlohmann::ordered_json::array())) {
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
+    for (const auto& difference : outcome.value("damaged", nlohmann::ordered_json::array())) {
       print_error(
           fmt::format("  {} {}", difference["object"].get<std::string>(), difference["why"].get<std::string>()));
     }
-    good += !one.contains("error");
-    unlisted += !one.contains("error") && !one["has_list_of_contents"].get<bool>();
+    good += !outcome.contains("error");
+    unlisted += !outcome.contains("error") && !outcome["has_list_of_contents"].get<bool>();
   }
   if (!options.json.empty()) write_json(options.json, {{"captures", outcomes}});
   if (options.json == "-" || options.quiet) return;

@@ -30,7 +30,7 @@ constexpr const char* kObservations = "MSDA_RECORD_OBSERVATIONS";
 
 std::string recorder_program() { return (record::this_program().parent_path() / "msda-record").string(); }
 
-// In TMPDIR, for what a run of the recorder leaves. Throws BadInput.
+// Makes a folder in TMPDIR for what a run of the recorder leaves. Throws BadInput.
 TemporaryFolder temporary_folder() {
   constexpr const char* kRemedy = "set TMPDIR to a folder that you can write to";
   std::error_code error;
@@ -44,7 +44,7 @@ TemporaryFolder temporary_folder() {
   }
 }
 
-// The recorder appends to this file, and never makes it.
+// Makes the file to which the recorder appends; it never makes it itself.
 std::string make_observations_file(const TemporaryFolder& folder) {
   const std::string path = folder.file("observations");
   std::ofstream file(path);

@@ -43,7 +43,7 @@ std::string constant(const char* name, std::string_view value) {
   return fmt::format("constexpr char {}[] = {};\n", name, string_literal(value));
 }
 
-std::string cpp_facts(const ExportedCall& call, const OperatorSource& of, const std::string& file) {
+std::string cpp_facts(const ExportedCall& call, const OperatorSource& source, const std::string& file) {
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   std::string text = constant("kTensor", finding.gradient.name());
@@ -55,9 +55,9 @@ std::string cpp_facts(const ExportedCall& call, const OperatorSource& of, const 
                   call.result().tolerance ? "" : "  // as tests of this operator usually have them; none was recorded");
   text += constant("kCause", name_of(finding.cause)) + constant("kAtFault", name_of(finding.at_fault));
   text += constant("kWhy", finding.why) + "\n";
-  text += definitions(of.conventions, Language::kCpp);
+  text += definitions(source.conventions, Language::kCpp);
   std::vector<std::string> others;
-  for (const std::string& one : call.other_dialects()) others.push_back(string_literal(one));
+  for (const std::string& dialect : call.other_dialects()) others.push_back(string_literal(dialect));
   text += fmt::format("const std::vector<const char*> kOtherDialects = {{{}}};\n", fmt::join(others, ", "));
   text += constant("kArithmetic", kernels::name_of(call.call().arithmetic()));
   return text + constant("kFile", file) + "\n";
@@ -65,10 +65,10 @@ std::string cpp_facts(const ExportedCall& call, const OperatorSource& of, const 
 
 std::string tensors_text(const ExportedCall& call, bool with_numbers) {
   std::string text = "std::map<std::string, Tensor> tensors = {\n";
-  for (const KeyedTensor& one : sorted_tensors(call)) {
-    text += fmt::format("    {{{},\n     {{{}, {{{}}}, {{", string_literal(one.key),
-                        string_literal(kernels::name_of(one.tensor.dtype)), fmt::join(one.tensor.shape, ", "));
-    if (with_numbers) text += "\n" + literals(one.tensor, Language::kCpp, 8);
+  for (const KeyedTensor& keyed : sorted_tensors(call)) {
+    text += fmt::format("    {{{},\n     {{{}, {{{}}}, {{", string_literal(keyed.key),
+                        string_literal(kernels::name_of(keyed.tensor.dtype)), fmt::join(keyed.tensor.shape, ", "));
+    if (with_numbers) text += "\n" + literals(keyed.tensor, Language::kCpp, 8);
     text += "}}},\n";
   }
   return text + "};\n";
@@ -77,21 +77,21 @@ std::string tensors_text(const ExportedCall& call, bool with_numbers) {
 }  // namespace
 
 std::string cpp_source(const ExportedCall& call, const std::string& file) {
-  const OperatorSource of = operator_source(call).value();
-  std::string text = cpp_head(call, file) + cpp_facts(call, of, file);
+  const OperatorSource source = operator_source(call).value();
+  std::string text = cpp_head(call, file) + cpp_facts(call, source, file);
   text += parts::kCppTensors;
   text += tensors_text(call, file.empty());
   text += file.empty() ? "\nvoid read_tensors(const char*) {}\n" : parts::kCppReadFile;
   text += parts::kCppArithmetic;
   text += parts::kCppSteps;
-  text += of.cpp;
+  text += source.cpp;
   return text + parts::kCppCheck;
 }
 
 std::string tensor_bytes(const ExportedCall& call) {
   std::string bytes;
-  for (const KeyedTensor& one : sorted_tensors(call)) {
-    bytes.append(static_cast<const char*>(one.tensor.data), one.bytes().size());
+  for (const KeyedTensor& keyed : sorted_tensors(call)) {
+    bytes.append(static_cast<const char*>(keyed.tensor.data), keyed.bytes().size());
   }
   return bytes + kTrailer;
 }

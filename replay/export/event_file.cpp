@@ -102,8 +102,8 @@ void EventFile::add_event(std::string_view event) {
 }
 
 void EventFile::add_value(int64_t step, std::string_view tag, std::string_view value) {
-  const std::string one = bytes_field(1, tag) + std::string(value);
-  add_event(real(1, wall_time_) + integer(2, step) + bytes_field(5, bytes_field(1, one)));
+  const std::string entry = bytes_field(1, tag) + std::string(value);
+  add_event(real(1, wall_time_) + integer(2, step) + bytes_field(5, bytes_field(1, entry)));
 }
 
 void EventFile::add_scalar(int64_t step, std::string_view tag, double value) {
@@ -125,8 +125,8 @@ void EventFile::add_image(int64_t step, std::string_view tag, const GreyImage& i
 
 void EventFile::add_text(int64_t step, std::string_view tag, std::string_view text) {
   constexpr int kString = 7;
-  const std::string one = bytes_field(2, integer(1, 1));  // a dimension of size 1
-  const std::string tensor = integer(1, kString) + bytes_field(2, one) + bytes_field(8, text);
+  const std::string dimension = bytes_field(2, integer(1, 1));  // a dimension of size 1
+  const std::string tensor = integer(1, kString) + bytes_field(2, dimension) + bytes_field(8, text);
   const std::string metadata = bytes_field(1, bytes_field(1, "text"));
   add_value(step, tag, bytes_field(8, tensor) + bytes_field(9, metadata));
 }

@@ -19,7 +19,7 @@ struct GreyImage {
   uint32_t height = 0, width = 0;
   std::vector<uint8_t> pixels;
 };
-// As a PNG file.
+// Returns the image as a PNG file.
 std::string png_of(const GreyImage& image);
 
 class EventFile {

@@ -56,11 +56,11 @@ std::vector<KeyedTensor> ExportedCall::tensors(bool of_finding) const {
 
 std::vector<std::string> ExportedCall::other_dialects() const {
   if (loaded->msda() == nullptr) return {};
-  msda_dialect other = call().conventions.dialect;
-  if (finding().against == "reference") other = loaded->reference()->conventions.dialect;
-  if (finding().against == "grid_sample") other = MSDA_GRID_SAMPLE;
-  if (other == call().conventions.dialect) return {};
-  return {kernels::name_of(other)};
+  msda_dialect dialect = call().conventions.dialect;
+  if (finding().against == "reference") dialect = loaded->reference()->conventions.dialect;
+  if (finding().against == "grid_sample") dialect = MSDA_GRID_SAMPLE;
+  if (dialect == call().conventions.dialect) return {};
+  return {kernels::name_of(dialect)};
 }
 
 std::optional<Shown> shown_of(const analysis::Report& report, const std::string& element) {

@@ -72,21 +72,21 @@ std::string environment_text(const capture::IsolatedReader& reader, const captur
          lines_of("Environment variables", run.environment);
 }
 
-std::vector<std::string> told_by(const capture::Run& run, const capture::Invocation& invocation, bool has_seeds,
-                                 Surroundings surroundings) {
-  std::vector<std::string> tells;
-  if (!run.argv.empty()) tells.emplace_back("arguments");
-  for (const auto& [name, value] : run.environment) tells.push_back("environment variable " + name);
-  for (const auto& [name, value] : run.facts) tells.push_back(name);
-  if (!run.libraries.empty()) tells.emplace_back("libraries");
-  tells.emplace_back("time of recording");
-  if (!invocation.facts.kernel.empty()) tells.emplace_back("kernel's name");
-  if (invocation.facts.grid) tells.emplace_back("launch");
-  if (has_seeds) tells.emplace_back("seeds");
-  if (surroundings == Surroundings::kAnonymous) return tells;
-  if (!invocation.facts.label.empty()) tells.emplace_back("label");
-  if (!invocation.facts.kernel_digest.empty()) tells.emplace_back("machine code");
-  return tells;
+std::vector<std::string> disclosed_by(const capture::Run& run, const capture::Invocation& invocation, bool has_seeds,
+                                      Surroundings surroundings) {
+  std::vector<std::string> disclosed;
+  if (!run.argv.empty()) disclosed.emplace_back("arguments");
+  for (const auto& [name, value] : run.environment) disclosed.push_back("environment variable " + name);
+  for (const auto& [name, value] : run.facts) disclosed.push_back(name);
+  if (!run.libraries.empty()) disclosed.emplace_back("libraries");
+  disclosed.emplace_back("time of recording");
+  if (!invocation.facts.kernel.empty()) disclosed.emplace_back("kernel's name");
+  if (invocation.facts.grid) disclosed.emplace_back("launch");
+  if (has_seeds) disclosed.emplace_back("seeds");
+  if (surroundings == Surroundings::kAnonymous) return disclosed;
+  if (!invocation.facts.label.empty()) disclosed.emplace_back("label");
+  if (!invocation.facts.kernel_digest.empty()) disclosed.emplace_back("machine code");
+  return disclosed;
 }
 
 bool has_reproducer(const ExportedCall& call) { return call.shown && operator_source(call); }
@@ -104,7 +104,7 @@ std::string readme(const ExportedCall& call, const IssueArchive& archive) {
         kReproducer, kReproducer);
   }
   text += "- `environment.txt`: versions and settings.\n\n";
-  text += fmt::format("Besides tensors it tells of the recorded program: {}.\n", fmt::join(archive.tells, ", "));
+  text += fmt::format("Besides tensors it says of the recorded program: {}.\n", fmt::join(archive.disclosed, ", "));
   return text;
 }
 
@@ -119,7 +119,7 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
   if (surroundings == Surroundings::kAnonymous) remove_names(result);
   if (const auto& tolerance = result.tolerance) result.invocation.facts.tolerance = {tolerance->atol, tolerance->rtol};
   IssueArchive archive;
-  archive.tells = told_by(run, call.invocation(), !reader.seeds().empty(), surroundings);
+  archive.disclosed = disclosed_by(run, call.invocation(), !reader.seeds().empty(), surroundings);
   // Before environment_text() asks HDF5 for its version, which would have it clean up at exit, also what it could not
   // write on a full disk.
   write_one_invocation(capture_file, path, reader, call.invocation(), surroundings);

@@ -13,7 +13,7 @@ namespace msda::replay {
 
 struct IssueArchive {
   std::vector<std::string> members;
-  std::vector<std::string> tells;  // what of the recorded program's surroundings is in it: "arguments", "host", ...
+  std::vector<std::string> disclosed;  // what of the recorded program's surroundings is in it: "arguments", "host", ...
 };
 
 // Temporary files beside `path` are made by `files`. The call is changed into that of the capture in the archive.

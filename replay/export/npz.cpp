@@ -112,8 +112,8 @@ void add_scalars(ZipArchive& archive, const ExportedCall& call) {
 
 void write_npz(const std::string& path, const std::string& shown, const ExportedCall& call) {
   ZipArchive archive(path, shown);
-  for (const KeyedTensor& one : call.tensors(false)) {
-    archive.add(one.key + ".npy", head_of(descriptor_of(one.tensor.dtype), one.tensor.shape), one.bytes());
+  for (const KeyedTensor& keyed : call.tensors(false)) {
+    archive.add(keyed.key + ".npy", head_of(descriptor_of(keyed.tensor.dtype), keyed.tensor.shape), keyed.bytes());
   }
   add_scalars(archive, call);
   archive.close();

@@ -48,7 +48,7 @@ OperatorSource source_of(const analysis::ScatterAddCall& call) {
                          {"padding_idx", call.padding.value_or(0)}});
 }
 
-// The scale factors are those that the kernel heeded, which may be fewer than the recorded ones.
+// Exports the scale factors that the kernel used, which may be fewer than the recorded ones.
 OperatorSource source_of(const analysis::InterpolateCall& call) {
   std::vector<double> scales;
   for (int axis = 0; axis < call.axes_count; ++axis) scales.push_back(call.sides[axis].scale);
@@ -108,18 +108,18 @@ struct Definition {
 
 std::optional<OperatorSource> operator_source(const ExportedCall& call) {
   if (call.loaded->msda() != nullptr) return msda_source(call);
-  const analysis::Call* const of = &call.call();
-  if (const auto* sums = dynamic_cast<const analysis::ScatterAddCall*>(of)) return source_of(*sums);
-  if (const auto* resize = dynamic_cast<const analysis::InterpolateCall*>(of)) return source_of(*resize);
-  if (const auto* boxes = dynamic_cast<const analysis::RoiAlignCall*>(of)) return source_of(*boxes);
+  const analysis::Call* const outline = &call.call();
+  if (const auto* sums = dynamic_cast<const analysis::ScatterAddCall*>(outline)) return source_of(*sums);
+  if (const auto* resize = dynamic_cast<const analysis::InterpolateCall*>(outline)) return source_of(*resize);
+  if (const auto* boxes = dynamic_cast<const analysis::RoiAlignCall*>(outline)) return source_of(*boxes);
   if (operator_of(call.invocation()) == "grid_sample") return grid_sample_source(call);
   return std::nullopt;
 }
 
 std::string definitions(const std::vector<Convention>& conventions, Language language) {
   std::string text;
-  for (const Convention& one : conventions)
-    text += std::visit(Definition{name_in(one.name, language), language}, one.value);
+  for (const Convention& convention : conventions)
+    text += std::visit(Definition{name_in(convention.name, language), language}, convention.value);
   return text;
 }
 

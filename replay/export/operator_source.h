@@ -24,7 +24,7 @@ struct OperatorSource {
   std::vector<Convention> conventions;
 };
 
-// Nothing for an operator of the user's own: no program that stands alone computes it.
+// Returns nothing for an operator of the user's own: no program that stands alone computes it.
 std::optional<OperatorSource> operator_source(const ExportedCall& call);
 
 // Returns a line for each convention.

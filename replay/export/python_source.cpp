@@ -37,7 +37,7 @@ std::string python_head(const ExportedCall& call, const std::string& archive) {
   return text;
 }
 
-std::string python_facts(const ExportedCall& call, const OperatorSource& of) {
+std::string python_facts(const ExportedCall& call, const OperatorSource& source) {
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   std::string text;
@@ -49,9 +49,9 @@ std::string python_facts(const ExportedCall& call, const OperatorSource& of) {
   text += fmt::format("CAUSE, AT_FAULT = {}, {}\n", string_literal(name_of(finding.cause)),
                       string_literal(name_of(finding.at_fault)));
   text += fmt::format("WHY = {}\n\n", string_literal(finding.why));
-  text += definitions(of.conventions, Language::kPython);
+  text += definitions(source.conventions, Language::kPython);
   std::vector<std::string> others;
-  for (const std::string& one : call.other_dialects()) others.push_back(string_literal(one));
+  for (const std::string& dialect : call.other_dialects()) others.push_back(string_literal(dialect));
   text += fmt::format("OTHER_DIALECTS = [{}]\n", fmt::join(others, ", "));
   text += fmt::format("ARITHMETIC = {}  # of kernels on these inputs\n",
                       string_literal(kernels::name_of(call.call().arithmetic())));
@@ -64,16 +64,16 @@ const char* numpy_type(msda_dtype dtype) { return dtype == MSDA_BFLOAT16 ? "floa
 std::string inline_tensors(const std::vector<KeyedTensor>& tensors) {
   constexpr size_t kShort = 60;
   std::string text = "TENSORS = {\n";
-  for (const KeyedTensor& one : tensors) {
-    std::string numbers = literals(one.tensor, Language::kPython, 8);
+  for (const KeyedTensor& keyed : tensors) {
+    std::string numbers = literals(keyed.tensor, Language::kPython, 8);
     numbers = numbers.size() <= kShort ? numbers.substr(8) : "\n" + numbers + "\n    ";
-    text += fmt::format("    {}: np.array([{}], np.{}).reshape({}),\n", string_literal(one.key), numbers,
-                        numpy_type(one.tensor.dtype), tuple(one.tensor.shape));
+    text += fmt::format("    {}: np.array([{}], np.{}).reshape({}),\n", string_literal(keyed.key), numbers,
+                        numpy_type(keyed.tensor.dtype), tuple(keyed.tensor.shape));
   }
   return text + "}\n";
 }
 
-// The archive has the name of the file itself, but for its ending.
+// Reads the archive that has the name of the file itself, but for its ending.
 const char* read_tensors() {
   return "\n\ndef widened(array, stored):\n"
          "    \"\"\"NumPy lacks bfloat16: its bits are the upper half of a float32's.\"\"\"\n"
@@ -88,23 +88,24 @@ const char* read_tensors() {
 
 std::string python_source(const ExportedCall& call, const std::string& archive) {
   const std::vector<KeyedTensor> tensors = call.tensors(true);
-  const OperatorSource of = operator_source(call).value();
-  std::string text = python_head(call, archive) + python_facts(call, of);
+  const OperatorSource source = operator_source(call).value();
+  std::string text = python_head(call, archive) + python_facts(call, source);
   text += "STORED = {  # the types that the tensors were recorded in\n";
-  for (const KeyedTensor& one : tensors) {
-    text += fmt::format("    {}: {},\n", string_literal(one.key), string_literal(kernels::name_of(one.tensor.dtype)));
+  for (const KeyedTensor& keyed : tensors) {
+    text +=
+        fmt::format("    {}: {},\n", string_literal(keyed.key), string_literal(kernels::name_of(keyed.tensor.dtype)));
   }
   text += "}\n";
   text += archive.empty() ? inline_tensors(tensors) : read_tensors();
   text += "\n\n";
   text += parts::kPythonArithmetic;
-  text += of.python;
+  text += source.python;
   text += parts::kPythonCheck;
   // Where torch's grid_sample computed what the recorded gradient was compared with, or what it should be.
   const std::vector<std::string> others = call.other_dialects();
   const bool is_other = std::ranges::find(others, "grid_sample") != others.end();
   const bool is_msda = call.loaded->msda() != nullptr;
-  const bool by_torch = of.with_torch && (!is_msda || call.invocation().facts.dialect == "grid_sample" || is_other);
+  const bool by_torch = source.with_torch && (!is_msda || call.invocation().facts.dialect == "grid_sample" || is_other);
   if (by_torch && call.finding().against != "float64") text += parts::kPythonWithTorch;
   return text + parts::kPythonMain;
 }

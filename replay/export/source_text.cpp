@@ -67,9 +67,9 @@ std::string diagnosis_comment(const ExportedCall& call, std::string_view prefix)
 bool fits_inline(const ExportedCall& call) {
   constexpr int64_t kMost = 1500;
   int64_t numbers = 0;
-  for (const KeyedTensor& one : call.tensors(true)) {
-    numbers += one.tensor.elements();
-    if (numbers > kMost || has_nan(one.tensor)) return false;
+  for (const KeyedTensor& keyed : call.tensors(true)) {
+    numbers += keyed.tensor.elements();
+    if (numbers > kMost || has_nan(keyed.tensor)) return false;
   }
   return true;
 }
@@ -78,13 +78,13 @@ std::string literals(const analysis::Tensor& tensor, Language language, size_t i
   constexpr size_t kWidth = 116;
   std::string text, line(indent, ' ');
   for (int64_t i = 0; i < tensor.elements(); ++i) {
-    const std::string one = literal(tensor, i, language) + (i + 1 < tensor.elements() ? "," : "");
-    if (line.size() > indent && line.size() + 1 + one.size() > kWidth) {
+    const std::string number = literal(tensor, i, language) + (i + 1 < tensor.elements() ? "," : "");
+    if (line.size() > indent && line.size() + 1 + number.size() > kWidth) {
       text += line + "\n";
       line.assign(indent, ' ');
     }
     if (line.size() > indent) line += ' ';
-    line += one;
+    line += number;
   }
   return text + line;
 }

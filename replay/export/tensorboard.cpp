@@ -54,8 +54,8 @@ void add_error_maps(EventFile& events, const analysis::Call& call, Gradient grad
                     const analysis::Tensor& expected, const analysis::Tolerance& tolerance, int64_t step,
                     const std::string& tag) {
   const auto dimensions = call.dimensions();
-  const auto pixel_dimension =
-      std::ranges::find_if(dimensions, [](const auto& one) { return std::string_view(one.name()) == "pixel"; });
+  const auto pixel_dimension = std::ranges::find_if(
+      dimensions, [](const auto& dimension) { return std::string_view(dimension.name()) == "pixel"; });
   if (!gradient.scattered() || pixel_dimension == dimensions.end()) return;
   std::vector<double> worst;  // by pixel, those of all images in a row
   for (int64_t i = 0; i < observed.elements(); ++i) {
@@ -64,11 +64,11 @@ void add_error_maps(EventFile& events, const analysis::Call& call, Gradient grad
     worst[pixel] = std::max(worst[pixel], off_in_tolerances(observed.at(i), expected.at(i), tolerance));
   }
   size_t first = 0;
-  for (const analysis::Image& of : call.images()) {
+  for (const analysis::Image& level : call.images()) {
     GreyImage image;
-    image.width = static_cast<uint32_t>(of.sides.back());
+    image.width = static_cast<uint32_t>(level.sides.back());
     int64_t rows = 1;  // of a 3D image, one slice below the other
-    for (size_t i = 0; i + 1 < of.sides.size(); ++i) rows *= of.sides[i];
+    for (size_t i = 0; i + 1 < level.sides.size(); ++i) rows *= level.sides[i];
     image.height = static_cast<uint32_t>(rows);
     const size_t count = size_t{image.width} * image.height;
     for (size_t i = first; i < first + count; ++i) {
@@ -76,7 +76,7 @@ void add_error_maps(EventFile& events, const analysis::Call& call, Gradient grad
       image.pixels.push_back(static_cast<uint8_t>(std::lround(255 * off)));
     }
     first += count;
-    events.add_image(step, fmt::format("{}/{}", tag, of.name), image);
+    events.add_image(step, fmt::format("{}/{}", tag, level.name), image);
   }
 }
 
@@ -99,12 +99,12 @@ void add_errors(EventFile& events, const InvocationResult& result, const LoadedC
 
 void add_comparisons(EventFile& events, const InvocationResult& result) {
   const int64_t step = result.invocation.id;
-  for (const analysis::NamedComparison& one : result.report.comparisons) {
-    const std::string tag = fmt::format("{}/{} against {}/", one.gradient.name(), one.observed, one.expected);
-    events.add_scalar(step, tag + "elements out of tolerance", static_cast<double>(one.comparison.mismatched));
-    events.add_scalar(step, tag + "largest absolute difference", one.comparison.max_abs);
-    events.add_scalar(step, tag + "largest relative difference", one.comparison.max_rel);
-    events.add_scalar(step, tag + "largest difference in ULP", static_cast<double>(one.comparison.max_ulp));
+  for (const analysis::NamedComparison& named : result.report.comparisons) {
+    const std::string tag = fmt::format("{}/{} against {}/", named.gradient.name(), named.observed, named.expected);
+    events.add_scalar(step, tag + "elements out of tolerance", static_cast<double>(named.comparison.mismatched));
+    events.add_scalar(step, tag + "largest absolute difference", named.comparison.max_abs);
+    events.add_scalar(step, tag + "largest relative difference", named.comparison.max_rel);
+    events.add_scalar(step, tag + "largest difference in ULP", static_cast<double>(named.comparison.max_ulp));
   }
 }
 

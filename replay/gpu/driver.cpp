@@ -16,7 +16,7 @@ Api load_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw Failure(kNotFound, "this machine has no CUDA driver (libcuda.so.1)");
   Api api{};
-  // By dlsym, not cuGetProcAddress, whose result for a name depends on the requested version.
+  // Uses dlsym, not cuGetProcAddress, whose result for a name depends on the requested version.
   const auto find = [&]<class F>(F*& function, const char* name) {
     function = reinterpret_cast<F*>(dlsym(library, name));
     if (function == nullptr) {

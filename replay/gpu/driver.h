@@ -157,10 +157,10 @@ class DeviceMemory {
  public:
   DeviceMemory() = default;
   DeviceMemory(const Device& device, size_t bytes);
-  DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(address_, other.address_);
+  DeviceMemory(DeviceMemory&& source) noexcept { *this = std::move(source); }
+  DeviceMemory& operator=(DeviceMemory&& source) noexcept {
+    std::swap(device_, source.device_);
+    std::swap(address_, source.address_);
     return *this;
   }
   ~DeviceMemory();
@@ -188,7 +188,7 @@ class PinnedMemory {
 class Timestamp {
  public:
   explicit Timestamp(const Device& device);
-  Timestamp(Timestamp&& other) noexcept : device_(other.device_), event_(std::exchange(other.event_, nullptr)) {}
+  Timestamp(Timestamp&& source) noexcept : device_(source.device_), event_(std::exchange(source.event_, nullptr)) {}
   ~Timestamp();
   void record() const { device_.check(device_.api().cuEventRecord(event_, device_.stream()), "record an event"); }
   double milliseconds_since(const Timestamp& earlier) const;  // both events must have completed

@@ -27,7 +27,7 @@ std::vector<std::string> files_of(const std::string& folder) {
   return files;
 }
 
-// Each file once, by the first of its names.
+// Returns each file once, by the first of its names.
 std::vector<std::string> captures_of(const Options& options) {
   std::vector<std::string> captures;
   std::set<fs::path> known;
@@ -66,9 +66,9 @@ Outcome failed(const std::string& capture, int status, const char* message) {
   return {{"capture", capture}, {"status", status}, {"error", message}};
 }
 
-Outcome outcome_of(const Options& options, const std::function<Outcome(const Options&)>& one) {
+Outcome outcome_of(const Options& options, const std::function<Outcome(const Options&)>& task) {
   try {
-    return one(options);
+    return task(options);
   } catch (const Unavailable& error) {
     return failed(options.capture, kUnavailable, error.what());
   } catch (const std::bad_alloc&) {
@@ -80,7 +80,8 @@ Outcome outcome_of(const Options& options, const std::function<Outcome(const Opt
 
 int status_of(const std::vector<Outcome>& outcomes) {
   const auto any = [&](int status) {
-    return std::any_of(outcomes.begin(), outcomes.end(), [&](const Outcome& one) { return one["status"] == status; });
+    return std::any_of(outcomes.begin(), outcomes.end(),
+                       [&](const Outcome& outcome) { return outcome["status"] == status; });
   };
   for (const int status : {kBadInput, kUnavailable, kDrift}) {
     if (any(status)) return status;
@@ -127,7 +128,7 @@ bool takes_many(const Options& options, const Ranks& ranks) {
 }
 
 std::vector<Json> over_work(const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
-                            const std::function<Json(const Options&, const Json&)>& one) {
+                            const std::function<Json(const Options&, const Json&)>& task) {
   Json shared = Json::array();
   const std::vector<int> rank_of = divide(work, ranks.count());
   for (size_t i = 0; i < work.size(); ++i) shared.push_back({rank_of[i], work[i].title, work[i].what});
@@ -145,7 +146,7 @@ std::vector<Json> over_work(const Options& options, const Ranks& ranks, const ch
   for (size_t i = 0; i < shared.size(); ++i) {
     if (shared[i][0] != ranks.rank()) continue;
     progress.show(fmt::format("{} {} of {}: {}", noun, mine.size() + 1, all, shared[i][1].get<std::string>()));
-    mine.push_back({{"place", i}, {"result", one(of_one, shared[i][2])}});
+    mine.push_back({{"place", i}, {"result", task(of_one, shared[i][2])}});
   }
   progress.show("");
   std::vector<Json> results(work.size());
@@ -157,7 +158,7 @@ std::vector<Json> over_work(const Options& options, const Ranks& ranks, const ch
   return results;
 }
 
-int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& one,
+int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& task,
                   const Report& report, const Complete& complete) {
   std::string error;
   const std::vector<Work> captures = work_of(options, ranks, error);
@@ -167,7 +168,7 @@ int over_captures(const Options& options, const Ranks& ranks, const std::functio
   }
   const auto of_capture = [&](Options of_one, const Json& capture) {
     of_one.capture = capture.get<std::string>();
-    return outcome_of(of_one, one);
+    return outcome_of(of_one, task);
   };
   std::vector<Outcome> outcomes = over_work(options, ranks, "capture", captures, of_capture);
   if (complete) complete(outcomes);

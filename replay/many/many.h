@@ -28,11 +28,11 @@ using Report = std::function<void(const std::vector<Outcome>&)>;
 // Completes the outcomes, which the first rank has, with work that the ranks do together: all ranks call it.
 using Complete = std::function<void(std::vector<Outcome>&)>;
 
-// Calls `one` for each capture of this rank, with options whose `capture` it is; it may throw. Then calls `complete`,
+// Calls `task` for each capture of this rank, with options whose `capture` it is; it may throw. Then calls `complete`,
 // if there is one, on all ranks, and `report` with all outcomes on the first. A folder stands for its files *.h5, by
 // name. Throws BadInput if there are none. Returns the exit status, the same on all ranks: bad input if a capture could
 // not be read, otherwise unavailable if one could not be judged here, otherwise drift if there is any.
-int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& one,
+int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& task,
                   const Report& report, const Complete& complete = {});
 
 // A piece of work for one of the ranks.
@@ -41,9 +41,9 @@ struct Work {
   Json what;
   uint64_t cost = 0;  // beside that of the others
 };
-// Divides the first rank's work among the ranks, all of which must call it, and calls `one` with options of one process
-// and the piece; it must not throw. Returns the results on the first rank, in the order of the work.
+// Divides the first rank's work among the ranks, all of which must call it, and calls `task` with options of one
+// process and the piece; it must not throw. Returns the results on the first rank, in the order of the work.
 std::vector<Json> over_work(const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
-                            const std::function<Json(const Options&, const Json&)>& one);
+                            const std::function<Json(const Options&, const Json&)>& task);
 
 }  // namespace msda::replay

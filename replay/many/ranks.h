@@ -22,7 +22,7 @@ class Ranks {
   int on_this_machine() const { return here_; }
   bool is_first() const { return rank_ == 0; }
 
-  // All ranks must call these. What each gives, by rank: on the first rank; nothing on the others.
+  // All ranks must call these. Returns what each gives, by rank, on the first rank; nothing on the others.
   std::vector<std::string> gather(const std::string& mine) const;
   // Returns what the first rank gives.
   std::string share(const std::string& of_first) const;

@@ -37,20 +37,20 @@ capture::CallFacts facts_of(const capture::Invocation& invocation) {
   facts.integers = whole.integers;
   if (is_own) facts.grid = whole.grid;
   if (is_own) facts.block = whole.block;
-  std::erase_if(facts.texts, [&](const auto& one) {
-    const bool names_it = one.first == "adapter" || one.first == "scalars";
-    return is_of_the_launch(one.first) && !(is_own && names_it);
+  std::erase_if(facts.texts, [&](const auto& fact) {
+    const bool names_it = fact.first == "adapter" || fact.first == "scalars";
+    return is_of_the_launch(fact.first) && !(is_own && names_it);
   });
-  std::erase_if(facts.integers, [](const auto& one) { return is_of_the_launch(one.first); });
+  std::erase_if(facts.integers, [](const auto& fact) { return is_of_the_launch(fact.first); });
   return facts;
 }
 
 // "outputs/grad_value: 3 of 16 elements, float32, ...; ..."
 std::string minimized_by(const analysis::Minimized& minimized) {
   std::string text;
-  for (const auto& one : minimized.call->replayed) {
-    text += fmt::format("{}{}: {} of {} elements, {}", text.empty() ? "" : "; ", path_in_capture(one), one.elements,
-                        one.total, arithmetic_of(minimized, one));
+  for (const auto& replayed : minimized.call->replayed) {
+    text += fmt::format("{}{}: {} of {} elements, {}", text.empty() ? "" : "; ", path_in_capture(replayed),
+                        replayed.elements, replayed.total, arithmetic_of(minimized, replayed));
   }
   return text.empty() ? "nothing: every element has its recorded bits" : text;
 }

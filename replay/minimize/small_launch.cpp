@@ -17,20 +17,20 @@ bool is_zero(std::byte byte) { return byte == std::byte{0}; }
 // Bytes of a memory that may not matter.
 struct Candidate {
   size_t memory, begin, bytes;
-  bool operator<(const Candidate& other) const { return bytes < other.bytes; }
+  bool operator<(const Candidate& candidate) const { return bytes < candidate.bytes; }
 };
 
 }  // namespace
 
 int64_t SmallLaunch::bytes() const {
   int64_t sum = 0;
-  for (const Memory& one : memory) sum += static_cast<int64_t>(one.bytes.size());
+  for (const Memory& region : memory) sum += static_cast<int64_t>(region.bytes.size());
   return sum;
 }
 
 int64_t SmallLaunch::zeros() const {
   int64_t sum = 0;
-  for (const Memory& one : memory) sum += std::ranges::count_if(one.bytes, is_zero);
+  for (const Memory& region : memory) sum += std::ranges::count_if(region.bytes, is_zero);
   return sum;
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostStageBits = 9;
 
-// Empty if it cannot be read.
+// Returns an empty text if the file cannot be read.
 std::string digest_of_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

@@ -60,7 +60,7 @@ OrderedReplay replay_in_recorded_order(const LoadedCall& loaded, const std::stri
     settings.faults = false;
     const auto report = analysis::find_orders(
         material, settings, [&](double share) { progress(fmt::format("recorded_order, {:.0f} %", 100 * share)); });
-    if (!report) refuse("the operator does not tell its additions");
+    if (!report) refuse("the operator does not list its additions");
     if (!report->arithmetic.found) {
       refuse("no arithmetic that is known explains the recorded bits; msda-replay order says more");
     }

@@ -122,7 +122,8 @@ void Replays::add(const OriginalResult& original, const LoadedCall& loaded) {
   side.conventions = loaded.call().conventions;
   for (const OriginalTensor& tensor : original.tensors) {
     const auto gradients = loaded.call().gradients();
-    const auto gradient = std::ranges::find_if(gradients, [&](Gradient one) { return tensor.name == name_of(one); });
+    const auto gradient =
+        std::ranges::find_if(gradients, [&](Gradient candidate) { return tensor.name == name_of(candidate); });
     if (gradient == gradients.end()) continue;
     const auto at = gradient->place();
     side.tensors[at] = {tensor.first.get(), dtype_of(tensor.type), tensor.shape};

@@ -50,12 +50,12 @@ class Replays {
   const analysis::Side& float64() const { return float64_.side; }
   std::vector<analysis::Side> others()
       const;  // original, if added; deterministic, atomic, mixed as requested; grid_sample
-  // By mode: the digest of each of its gradients, from the first run.
+  // Returns by mode the digest of each of its gradients, from the first run.
   const std::map<std::string, std::array<std::string, 3>>& digests() const { return digests_; }
   // Adds the runs of mode original.
   void add(const OriginalResult& original, const LoadedCall& call);
   const std::map<std::string, Repeats>& repeats() const { return repeats_; }
-  // By mode, and for grid_sample.
+  // Returns by mode, and for grid_sample, where it ran.
   const std::map<std::string, Whereabouts>& whereabouts() const { return whereabouts_; }
 
  private:

@@ -52,13 +52,13 @@ nlohmann::ordered_json to_json(const std::vector<AtomicPlace>& places) {
 }
 
 Lines to_text(const std::vector<AtomicPlace>& places, size_t indent) {
-  constexpr size_t kMostTold = 10;
+  constexpr size_t kMostListed = 10;
   Lines lines;
-  for (size_t i = 0; i < std::min(places.size(), kMostTold); ++i) {
+  for (size_t i = 0; i < std::min(places.size(), kMostListed); ++i) {
     lines.add("{:{}}{}", "", indent, place_words(places[i]));
   }
-  if (places.size() > kMostTold) {
-    lines.add("{:{}}and in {} other places (--json)", "", indent, places.size() - kMostTold);
+  if (places.size() > kMostListed) {
+    lines.add("{:{}}and in {} other places (--json)", "", indent, places.size() - kMostListed);
   }
   return lines;
 }

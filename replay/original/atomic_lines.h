@@ -21,7 +21,7 @@ struct AtomicPlace {
   int64_t count = 1;
 };
 
-// In the order of the code. Empty if the code has no line table, which compilers write for -lineinfo.
+// Returns places in the order of the code; none if the code has no line table, which compilers write for -lineinfo.
 std::vector<AtomicPlace> atomic_places(const capture::KernelImage& code);
 
 nlohmann::ordered_json to_json(const std::vector<AtomicPlace>& places);

@@ -16,7 +16,7 @@ struct ChildProgram {
   bool own_group = false;                        // a process group, which can be killed as a whole
 };
 
-// The descriptors 0 to 2 are /dev/null unless they are given. Returns an errno, or 0 and the child's number.
+// Starts it with descriptors 0 to 2 as given, else /dev/null. Returns an errno, or 0 and the child's number.
 int start(const ChildProgram& program, pid_t& child);
 
 }  // namespace msda::replay

@@ -71,7 +71,7 @@ gpu::DevicePointer DeviceLaunch::place_of(uint64_t recorded_address) const {
 std::vector<std::pair<gpu::DevicePointer, uint64_t>> DeviceLaunch::gaps() const {
   std::vector<Region> taken;
   for (const Buffer& buffer : plan_.buffers) taken.push_back({buffer.address, buffer.address + buffer.bytes});
-  for (const Scratch& one : plan_.scratch) taken.push_back({one.address, one.address + one.bytes});
+  for (const Scratch& scratch : plan_.scratch) taken.push_back({scratch.address, scratch.address + scratch.bytes});
   std::ranges::sort(taken, {}, &Region::begin);
   std::vector<std::pair<gpu::DevicePointer, uint64_t>> gaps;
   for (size_t i = 0; i < plan_.regions.size(); ++i) {
@@ -80,10 +80,10 @@ std::vector<std::pair<gpu::DevicePointer, uint64_t>> DeviceLaunch::gaps() const 
       if (begin < end) gaps.emplace_back(region_places_[i] + (begin - region.begin), end - begin);
     };
     uint64_t free = region.begin;
-    for (const Region& one : taken) {
-      if (one.begin < region.begin || one.begin >= region.end) continue;
-      add(free, one.begin);
-      free = std::max(free, one.end);
+    for (const Region& part : taken) {
+      if (part.begin < region.begin || part.begin >= region.end) continue;
+      add(free, part.begin);
+      free = std::max(free, part.end);
     }
     add(free, region.end + kBehind);
   }
@@ -176,8 +176,8 @@ void DeviceLaunch::reset() const {
                                                      device_.stream()),
                   "reset " + output.buffer->name);
   }
-  for (const Scratch& one : plan_.scratch) {
-    device_.check(device_.api().cuMemsetD8_v2(place_of(one.address), 0, one.bytes), "clear scratch memory");
+  for (const Scratch& scratch : plan_.scratch) {
+    device_.check(device_.api().cuMemsetD8_v2(place_of(scratch.address), 0, scratch.bytes), "clear scratch memory");
   }
 }
 

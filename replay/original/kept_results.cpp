@@ -45,11 +45,11 @@ KeptResults::KeptResults(const std::string& folder, uint64_t most) : size_(most)
   file_ = static_cast<std::byte*>(mapped);
 }
 
-KeptResults::KeptResults(KeptResults&& other) noexcept
-    : in_memory_(std::move(other.in_memory_)),
-      file_(std::exchange(other.file_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      used_(std::exchange(other.used_, 0)) {}
+KeptResults::KeptResults(KeptResults&& source) noexcept
+    : in_memory_(std::move(source.in_memory_)),
+      file_(std::exchange(source.file_, nullptr)),
+      size_(std::exchange(source.size_, 0)),
+      used_(std::exchange(source.used_, 0)) {}
 
 KeptResults::~KeptResults() {
   if (file_ != nullptr) ::munmap(file_, size_);

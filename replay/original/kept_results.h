@@ -18,7 +18,7 @@ class KeptResults {
   // there is not so much.
   KeptResults(const std::string& folder, uint64_t most);
   ~KeptResults();
-  KeptResults(KeptResults&& other) noexcept;
+  KeptResults(KeptResults&& source) noexcept;
   KeptResults& operator=(KeptResults&&) = delete;
 
   // Valid as long as this is.

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kGiB = 0x1p30;
 
-// The judge keeps the lowest and the highest result of each setting: in memory, or in the folder of --poison-folder.
+// Returns room for the lowest and the highest result of each setting: in memory, or in the folder of --poison-folder.
 KeptResults room_for(const Options& options, const std::vector<PoisonSetting>& settings,
                      const std::vector<PoisonedOutput>& outputs) {
   uint64_t bytes = 0;

@@ -68,20 +68,20 @@ nlohmann::ordered_json to_json(const OriginalResult& result) {
                {"runs_per_s", result.runs > 1 ? Json(result.runs_per_s) : Json()},
                {"tensors", Json::object()}};
   for (const OriginalTensor& tensor : result.tensors) {
-    Json told = {{"digest", tensor.digest}, {"distinct", tensor.distinct}};
-    told["recorded_among_them"] = tensor.recorded ? Json(tensor.recorded->among_them) : Json();
+    Json entry = {{"digest", tensor.digest}, {"distinct", tensor.distinct}};
+    entry["recorded_among_them"] = tensor.recorded ? Json(tensor.recorded->among_them) : Json();
     if (tensor.recorded) {
-      told["first_against_recorded"] = {{"different", tensor.recorded->different},
-                                        {"max_abs", number(tensor.recorded->max_abs)}};
+      entry["first_against_recorded"] = {{"different", tensor.recorded->different},
+                                         {"max_abs", number(tensor.recorded->max_abs)}};
     }
-    told["spread"] = number(tensor.spread);
-    told["varying"] = tensor.varying;
-    told["widest"] = Json::array();
+    entry["spread"] = number(tensor.spread);
+    entry["varying"] = tensor.varying;
+    entry["widest"] = Json::array();
     for (const auto& [flat, lowest, highest] : tensor.widest) {
-      told["widest"].push_back(
+      entry["widest"].push_back(
           {{"index", element_index(tensor, flat)}, {"lowest", number(lowest)}, {"highest", number(highest)}});
     }
-    json["tensors"][tensor.name] = std::move(told);
+    json["tensors"][tensor.name] = std::move(entry);
   }
   return json;
 }

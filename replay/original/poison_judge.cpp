@@ -146,14 +146,14 @@ class PoisonJudge::OfTensor {
   void look_within() {
     for (size_t i = 0; i < all_.settings_.size(); ++i) {
       if (!ran(i)) continue;
-      const Range& one = range(i);
+      const Range& setting_range = range(i);
       tensor_.varies_within += is_fixed(i) ? 0 : 1;
       for (int64_t flat = 0; flat < elements_; ++flat) {
-        const double low = at(one.lowest, flat), high = at(one.highest, flat);
+        const double low = at(setting_range.lowest, flat), high = at(setting_range.highest, flat);
         for (const double x : {low, high}) {
           if (std::isfinite(x)) spreads_[i].largest = std::max(spreads_[i].largest, std::abs(x));
         }
-        if (same_bits(one.lowest, one.highest, flat)) continue;
+        if (same_bits(setting_range.lowest, setting_range.highest, flat)) continue;
         varies_[static_cast<size_t>(flat)] = true;
         const double apart = high - low;
         spreads_[i].widest =
@@ -309,10 +309,10 @@ class PoisonJudge::OfTensor {
   }
 
   void give_example() {
-    const auto& of = tensor_.verdict == PoisonVerdict::kReadsUnwritten ? depends_ : varies_;
-    const auto found = std::ranges::find(of, true);
-    if (found == of.end()) return;
-    tensor_.example = found - of.begin();
+    const auto& elements = tensor_.verdict == PoisonVerdict::kReadsUnwritten ? depends_ : varies_;
+    const auto found = std::ranges::find(elements, true);
+    if (found == elements.end()) return;
+    tensor_.example = found - elements.begin();
     for (size_t i = 0; i < all_.settings_.size(); ++i) {
       if (!ran(i)) continue;
       tensor_.values.push_back({i, at(range(i).lowest, *tensor_.example), at(range(i).highest, *tensor_.example)});

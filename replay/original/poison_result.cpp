@@ -40,17 +40,17 @@ std::string range_of(const PoisonTensor::Value& value) {
 
 // "[3]: 0.5 as recorded, NaN with y NaN": the settings that give the same are left out.
 std::string example_of(const PoisonResult& result, const PoisonTensor& tensor) {
-  constexpr size_t kMostTold = 4;
-  std::vector<std::string> told, ranges;
+  constexpr size_t kMostListed = 4;
+  std::vector<std::string> texts, ranges;
   for (const PoisonTensor::Value& value : tensor.values) {
     const std::string range = range_of(value);
-    if (told.size() == kMostTold || std::ranges::find(ranges, range) != ranges.end()) continue;
+    if (texts.size() == kMostListed || std::ranges::find(ranges, range) != ranges.end()) continue;
     ranges.push_back(range);
     const PoisonSetting& setting = result.settings[value.setting].setting;
-    told.push_back(fmt::format("{} {}{}", range, setting.memory == PoisonSetting::Memory::kNone ? "" : "with ",
-                               setting_words(setting)));
+    texts.push_back(fmt::format("{} {}{}", range, setting.memory == PoisonSetting::Memory::kNone ? "" : "with ",
+                                setting_words(setting)));
   }
-  return fmt::format("[{}]: {}", fmt::join(poisoned_index(tensor, *tensor.example), ","), fmt::join(told, ", "));
+  return fmt::format("[{}]: {}", fmt::join(poisoned_index(tensor, *tensor.example), ","), fmt::join(texts, ", "));
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ const char* name_of(PoisonVerdict verdict) {
 PoisonVerdict PoisonResult::verdict() const {
   PoisonVerdict worst = PoisonVerdict::kDeterministic;
   for (const PoisonTensor& tensor : tensors) worst = std::max(worst, tensor.verdict);
-  for (const PoisonOutcome& one : settings) {
-    if (one.state != State::kRan) worst = std::max(worst, PoisonVerdict::kReadsUnwritten);
+  for (const PoisonOutcome& outcome : settings) {
+    if (outcome.state != State::kRan) worst = std::max(worst, PoisonVerdict::kReadsUnwritten);
   }
   return worst;
 }
@@ -85,36 +85,36 @@ nlohmann::ordered_json to_json(const PoisonResult& result) {
                {"tensors", Json::object()}};
   for (const auto& [setting, state, message] : result.settings) {
     const bool none = setting.memory == PoisonSetting::Memory::kNone;
-    Json one = {{"memory", none ? Json() : Json(setting.name)},
-                {"contents", name_of(setting.contents)},
-                {"state", name_of(state)}};
-    if (!message.empty()) one["message"] = message;
-    json["settings"].push_back(std::move(one));
+    Json entry = {{"memory", none ? Json() : Json(setting.name)},
+                  {"contents", name_of(setting.contents)},
+                  {"state", name_of(state)}};
+    if (!message.empty()) entry["message"] = message;
+    json["settings"].push_back(std::move(entry));
   }
   for (const PoisonTensor& tensor : result.tensors) {
-    Json told = {{"verdict", name_of(tensor.verdict)},
-                 {"why", tensor.why},
-                 {"varies_across", tensor.varies_across},
-                 {"across", tensor.across},
-                 {"varies_within", tensor.varies_within},
-                 {"within", tensor.within},
-                 {"spread", number(tensor.spread)},
-                 {"never_written", tensor.never_written},
-                 {"adds", tensor.adds},
-                 {"adds_to_nonzero", tensor.adds_to_nonzero}};
+    Json entry = {{"verdict", name_of(tensor.verdict)},
+                  {"why", tensor.why},
+                  {"varies_across", tensor.varies_across},
+                  {"across", tensor.across},
+                  {"varies_within", tensor.varies_within},
+                  {"within", tensor.within},
+                  {"spread", number(tensor.spread)},
+                  {"never_written", tensor.never_written},
+                  {"adds", tensor.adds},
+                  {"adds_to_nonzero", tensor.adds_to_nonzero}};
     if (tensor.orders) {
-      told["orders"] = {{"pixels", tensor.orders->pixels},
-                        {"explained", tensor.orders->explained},
-                        {"impossible", tensor.orders->impossible}};
+      entry["orders"] = {{"pixels", tensor.orders->pixels},
+                         {"explained", tensor.orders->explained},
+                         {"impossible", tensor.orders->impossible}};
     }
     if (tensor.example) {
       Json values = Json::array();
       for (const auto& [setting, lowest, highest] : tensor.values) {
         values.push_back({{"setting", setting}, {"lowest", number(lowest)}, {"highest", number(highest)}});
       }
-      told["example"] = {{"index", poisoned_index(tensor, *tensor.example)}, {"values", std::move(values)}};
+      entry["example"] = {{"index", poisoned_index(tensor, *tensor.example)}, {"values", std::move(values)}};
     }
-    json["tensors"][tensor.name] = std::move(told);
+    json["tensors"][tensor.name] = std::move(entry);
   }
   json["atomics"] = to_json(result.atomics);
   return json;
@@ -124,10 +124,10 @@ Lines to_text(const PoisonResult& result) {
   Lines lines;
   lines.add("  poison: {}: {} settings, {} launches in each", name_of(result.verdict()), result.settings.size(),
             result.runs);
-  for (const PoisonOutcome& one : result.settings) {
-    if (one.state == State::kRan) continue;
-    lines.add("    with {} the kernel {}: {}", setting_words(one.setting),
-              one.state == State::kFaulted ? "faulted" : "did not end", one.message);
+  for (const PoisonOutcome& outcome : result.settings) {
+    if (outcome.state == State::kRan) continue;
+    lines.add("    with {} the kernel {}: {}", setting_words(outcome.setting),
+              outcome.state == State::kFaulted ? "faulted" : "did not end", outcome.message);
   }
   for (const PoisonTensor& tensor : result.tensors) {
     lines.add("    {:<24} {}{}{}", tensor.name, name_of(tensor.verdict), tensor.why.empty() ? "" : ": ", tensor.why);

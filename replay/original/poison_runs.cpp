@@ -89,7 +89,7 @@ class Process {
   std::optional<capture::Channel> channel_;
 };
 
-// Nothing if it ends before it has sent all.
+// Returns nothing if the process ends before it has sent all.
 std::optional<OutputRanges> receive_ranges(const Process& process, const nlohmann::json& distinct) {
   OutputRanges ranges;
   for (const nlohmann::json& count : distinct) {

@@ -11,10 +11,10 @@ namespace {
 using Contents = PoisonSetting::Contents;
 using Memory = PoisonSetting::Memory;
 
-// What the kernel also reads as an input is an input.
+// Returns false for an output that the kernel also reads as an input.
 bool can_be_changed(const Relaunch& plan, const Buffer& output) {
-  return capture::is_float(output.before->type) && std::ranges::none_of(plan.buffers, [&](const Buffer& other) {
-           return !other.is_output && other.address == output.address;
+  return capture::is_float(output.before->type) && std::ranges::none_of(plan.buffers, [&](const Buffer& buffer) {
+           return !buffer.is_output && buffer.address == output.address;
          });
 }
 

@@ -32,7 +32,7 @@ std::vector<PoisonSetting> poison_settings(const Relaunch& plan);
 // Returns the byte with which memory of no known type is filled.
 unsigned char fill_byte(PoisonSetting::Contents contents);
 
-// Returns the row-major contents of a floating-point output. Of the pattern each element is a number between 1 and 2
+// Returns the row-major contents of a floating-point output. Each element of the pattern is a number between 1 and 2
 // that every type has, different from those of its neighbours.
 std::vector<std::byte> fill_of(capture::ElementType type, int64_t elements, PoisonSetting::Contents contents);
 

@@ -33,7 +33,7 @@ std::vector<RepeatedLaunch::Range> PoisonedLaunch::run(const PoisonSetting& sett
   if (setting.memory == Memory::kBeside) fill_gaps(setting.contents);
   auto ranges = repeated_.repeat(runs, [&] {
     if (setting.memory == Memory::kScratch) fill_scratch(setting);
-    // What the kernel before left in shared memory may be different in each launch.
+    // Fills shared memory, since what the kernel before left in it may be different in each launch.
     fill_shared(setting.memory == Memory::kShared ? setting.contents : Contents::kZero);
   });
   if (setting.memory == Memory::kBeside) fill_gaps(Contents::kZero);

@@ -113,7 +113,7 @@ size_t index_of_parameter(const capture::Parameters& parameters, uint64_t offset
   return index;
 }
 
-// From the first element to the last, both included.
+// Returns the bytes from the first element to the last, both included.
 uint64_t extent_of(const TensorInfo& info, const std::vector<int64_t>& strides) {
   const auto size = static_cast<uint64_t>(size_of(info.type)), dense = static_cast<uint64_t>(info.bytes());
   if (strides.empty() || dense == 0) return dense;
@@ -189,9 +189,9 @@ Scratch scratch_at(const std::vector<Buffer>& buffers, const std::map<uint64_t, 
 // Ascending; a pointer into another's memory is a part of it.
 void add_scratch(Relaunch& plan, Scratch scratch) {
   // One that reaches over several others makes one of them all.
-  std::erase_if(plan.scratch, [&](const Scratch& other) {
+  std::erase_if(plan.scratch, [&](const Scratch& candidate) {
     const auto& [first, second] =
-        std::minmax(other, scratch, [](const auto& a, const auto& b) { return a.address < b.address; });
+        std::minmax(candidate, scratch, [](const auto& a, const auto& b) { return a.address < b.address; });
     if (second.address - first.address >= first.bytes) return false;
     const uint64_t end = std::max(first.address + first.bytes, second.address + second.bytes);
     scratch = Scratch{first.parameter, first.address, end - first.address};
@@ -204,13 +204,13 @@ std::vector<Region> regions_of(const Relaunch& plan) {
   constexpr uint64_t kNear = 512;  // the alignment of allocations by CUDA and PyTorch
   std::vector<Region> all, regions;
   for (const Buffer& buffer : plan.buffers) all.push_back({buffer.address, buffer.address + buffer.bytes});
-  for (const Scratch& one : plan.scratch) all.push_back({one.address, one.address + one.bytes});
+  for (const Scratch& scratch : plan.scratch) all.push_back({scratch.address, scratch.address + scratch.bytes});
   std::ranges::sort(all, {}, &Region::begin);
-  for (const Region& one : all) {
-    if (!regions.empty() && (one.begin <= regions.back().end || one.begin - regions.back().end < kNear)) {
-      regions.back().end = std::max(regions.back().end, one.end);
+  for (const Region& region : all) {
+    if (!regions.empty() && (region.begin <= regions.back().end || region.begin - regions.back().end < kNear)) {
+      regions.back().end = std::max(regions.back().end, region.end);
     } else {
-      regions.push_back(one);
+      regions.push_back(region);
     }
   }
   return regions;
@@ -218,8 +218,8 @@ std::vector<Region> regions_of(const Relaunch& plan) {
 
 // Several parameters may point to one tensor.
 void add_buffer(Relaunch& plan, Buffer buffer) {
-  const bool is_known = std::ranges::any_of(plan.buffers, [&](const Buffer& other) {
-    return other.name == buffer.name && other.is_output == buffer.is_output && other.address == buffer.address;
+  const bool is_known = std::ranges::any_of(plan.buffers, [&](const Buffer& known) {
+    return known.name == buffer.name && known.is_output == buffer.is_output && known.address == buffer.address;
   });
   if (!is_known) plan.buffers.push_back(std::move(buffer));
 }
@@ -228,8 +228,9 @@ void take_unwritten(const Invocation& invocation, Relaunch& plan) {
   const auto text = invocation.facts.texts.find("unwritten");
   if (text == invocation.facts.texts.end()) return;
   for (auto& [tensor, series] : parse_unwritten(text->second)) {
-    const auto buffer = std::ranges::find_if(
-        plan.buffers, [&](const Buffer& one) { return (one.is_output ? "outputs/" : "inputs/") + one.name == tensor; });
+    const auto buffer = std::ranges::find_if(plan.buffers, [&](const Buffer& known) {
+      return (known.is_output ? "outputs/" : "inputs/") + known.name == tensor;
+    });
     if (buffer == plan.buffers.end() || !lie_within(series, static_cast<uint64_t>(buffer->before->bytes()))) {
       refuse_relaunch("its attribute unwritten names bytes of {}, which the capture does not have", tensor);
     }
@@ -382,10 +383,10 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
   const adapters::LaunchShape old = plan.shape;
   std::optional<Invocation> twin;
   for (const int64_t id : reader.invocation_ids()) {
-    Invocation other = reader.invocation(id);
-    const bool same_code = other.facts.kernel_digest == code.digest && other.facts.kernel == plan.kernel;
-    if (same_code && is_launch(other) && same_problem(other, invocation)) {
-      twin = std::move(other);
+    Invocation recorded = reader.invocation(id);
+    const bool same_code = recorded.facts.kernel_digest == code.digest && recorded.facts.kernel == plan.kernel;
+    if (same_code && is_launch(recorded) && same_problem(recorded, invocation)) {
+      twin = std::move(recorded);
       break;
     }
   }
@@ -401,8 +402,8 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
     }
     // A grid that follows from msda-triton's sizes alone is right for every variant; any other grid must be the same.
     const adapters::Adapter* const adapter = adapter_of(invocation);
-    const bool told_by_sizes = adapter != nullptr && adapter->name() == "msda_triton";
-    if (!told_by_sizes && grid != *invocation.facts.grid) {
+    const bool implied_by_sizes = adapter != nullptr && adapter->name() == "msda_triton";
+    if (!implied_by_sizes && grid != *invocation.facts.grid) {
       refuse_relaunch("--kernel-digest {}: it was launched for another problem, with a grid of {} and not {}", digest,
                       fmt::join(grid, ","), fmt::join(*invocation.facts.grid, ","));
     }

@@ -152,8 +152,8 @@ void RepeatedLaunch::compare_with_recorded(size_t number, OriginalTensor& tensor
   }
 }
 
-void RepeatedLaunch::tell_spread(size_t number, OriginalTensor& tensor) const {
-  constexpr size_t kMostTold = 10;
+void RepeatedLaunch::set_spread(size_t number, OriginalTensor& tensor) const {
+  constexpr size_t kMostListed = 10;
   const DeviceLaunch::Output& output = on_device_.outputs()[number];
   const Results& results = results_[number];
   tensor.distinct = static_cast<int64_t>(results.digests.size());
@@ -171,11 +171,11 @@ void RepeatedLaunch::tell_spread(size_t number, OriginalTensor& tensor) const {
     if (std::memcmp(lowest.data() + i * size, highest.data() + i * size, size) == 0) continue;
     ++tensor.varying;
     const auto at = static_cast<int64_t>(i);
-    const OriginalTensor::Varying one{at, element_of(tensor.type, lowest.data(), at),
-                                      element_of(tensor.type, highest.data(), at)};
-    if (tensor.widest.size() == kMostTold && !wider(one, tensor.widest.back())) continue;
-    tensor.widest.insert(std::ranges::upper_bound(tensor.widest, one, wider), one);
-    if (tensor.widest.size() > kMostTold) tensor.widest.pop_back();
+    const OriginalTensor::Varying varying{at, element_of(tensor.type, lowest.data(), at),
+                                          element_of(tensor.type, highest.data(), at)};
+    if (tensor.widest.size() == kMostListed && !wider(varying, tensor.widest.back())) continue;
+    tensor.widest.insert(std::ranges::upper_bound(tensor.widest, varying, wider), varying);
+    if (tensor.widest.size() > kMostListed) tensor.widest.pop_back();
   }
   if (!tensor.widest.empty()) tensor.spread = width(tensor.widest.front());
 }
@@ -230,7 +230,7 @@ OriginalResult RepeatedLaunch::run(int64_t runs, Clock::time_point begun,
   result.launch_ms = milliseconds[milliseconds.size() / 2];
   for (size_t i = 0; i < results_.size(); ++i) {
     compare_with_recorded(i, result.tensors[i]);
-    tell_spread(i, result.tensors[i]);
+    set_spread(i, result.tensors[i]);
   }
   return result;
 }

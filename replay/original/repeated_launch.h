@@ -61,7 +61,7 @@ class RepeatedLaunch {
   void run_once(size_t slot, bool is_first, bool repeats, const std::function<void()>& prepare = {});
   void take_batch(size_t count, std::vector<double>& milliseconds);
   void compare_with_recorded(size_t output, OriginalTensor& tensor) const;
-  void tell_spread(size_t output, OriginalTensor& tensor) const;
+  void set_spread(size_t output, OriginalTensor& tensor) const;
 
   // Launches enqueued at a time: enough that the device never waits for the host.
   static constexpr size_t kBatch = 32;

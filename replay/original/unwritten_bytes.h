@@ -16,7 +16,7 @@ struct UnwrittenBytes {
   uint64_t offset = 0, bytes = 0, count = 1, stride = 0;
 };
 
-// By the tensor: "inputs/memory_0". Throws CannotRelaunch if the text cannot be read.
+// Returns the bytes by tensor: "inputs/memory_0". Throws CannotRelaunch if the text cannot be read.
 std::map<std::string, std::vector<UnwrittenBytes>> parse_unwritten(const std::string& text);
 
 // Returns whether all runs lie within so many bytes.

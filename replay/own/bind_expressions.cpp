@@ -11,7 +11,7 @@ std::shared_ptr<const analysis::OwnDefinition> ExpressionOperator::bind(const ca
                                                                         const GetOwnTensor& input,
                                                                         const GetOwnTensor& output) const {
   std::vector<OutputAxes> outputs;
-  for (const adapters::OutputSpec& of : op().outputs) outputs.push_back({of.tensor, of.index});
+  for (const adapters::OutputSpec& spec : op().outputs) outputs.push_back({spec.tensor, spec.index});
   const analysis::Coordinates sizes = recorded_sizes(spec_, outputs, dimensions(), invocation, where, output);
   const size_t names = names_.index(op().indices.size()) + 2 * std::max<size_t>(1, adapters::kMostCoordinates);
   auto bound = std::make_shared<BoundExpressions>(*this, recorded_values(spec_, names, invocation, where),

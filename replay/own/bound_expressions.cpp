@@ -28,13 +28,13 @@ template <class Real, class Make>
 Real coordinate_in(const ExpressionOperator& op, const NamedValues& scalars, const analysis::Axis& axis,
                    const Make& make) {
   const auto& output = op.op().outputs[static_cast<size_t>(axis.number) / adapters::kMostCoordinates];
-  const auto& of = output.coordinates[static_cast<size_t>(axis.number) % adapters::kMostCoordinates];
+  const auto& coordinate = output.coordinates[static_cast<size_t>(axis.number) % adapters::kMostCoordinates];
   const size_t location = op.names().index(op.op().indices.size());
   const auto leaf = [&](size_t name) {
     return make(name == location ? axis.location : name == location + 1 ? axis.size : scalars.reals[name]);
   };
   Real result{};
-  of.value.real(
+  coordinate.value.real(
       result, [](size_t) { return Expression::Value(int64_t{0}); }, {}, make, leaf,
       [&](size_t, std::span<const int64_t>) { return make(0); });
   return result;
@@ -85,18 +85,18 @@ void BoundExpressions::take_sizes(const analysis::Coordinates& sizes) {
       }
       sizes_[index] = std::get<int64_t>(value);
     } else {
-      const ExpressionOperator::Extent* told = nullptr;
+      const ExpressionOperator::Extent* first_extent = nullptr;
       for (const auto& extent : op_.extents_of(index)) {
         const int64_t size = inputs_[input_of_[extent.tensor]].tensor.shape[extent.dimension];
-        if (told != nullptr && size != sizes_[index]) {
-          throw BadInput(
-              fmt::format("{}: index {} is one of {} in dimension {} of {}, and of {} in dimension {} of {}; "
-                          "give its size in \"sizes\" if it does not go over all",
-                          where_, name, sizes_[index], told->dimension, op_.spec().tensors[told->tensor].name, size,
-                          extent.dimension, op_.spec().tensors[extent.tensor].name));
+        if (first_extent != nullptr && size != sizes_[index]) {
+          throw BadInput(fmt::format(
+              "{}: index {} is one of {} in dimension {} of {}, and of {} in dimension {} of {}; "
+              "give its size in \"sizes\" if it does not go over all",
+              where_, name, sizes_[index], first_extent->dimension, op_.spec().tensors[first_extent->tensor].name, size,
+              extent.dimension, op_.spec().tensors[extent.tensor].name));
         }
         sizes_[index] = size;
-        told = &extent;
+        first_extent = &extent;
       }
     }
     if (sizes_[index] < 0 || sizes_[index] > int64_t{1} << 40) {
@@ -107,7 +107,7 @@ void BoundExpressions::take_sizes(const analysis::Coordinates& sizes) {
     long double domain = 1;
     for (const size_t index : output.over) domain *= static_cast<long double>(sizes_[index]);
     if (domain <= static_cast<long double>(kLargestDomain)) continue;
-    throw BadInput(fmt::format("{}: the sum of {} goes over {:.3g} points; 2^26 are looked at at most", where_,
+    throw BadInput(fmt::format("{}: the sum of {} goes over {:.3g} points; 2^26 can be examined at most", where_,
                                op_.spec().tensors[output.tensor].name, static_cast<double>(domain)));
   }
 }
@@ -135,15 +135,15 @@ int64_t BoundExpressions::domain_of(size_t output) const {
 }
 
 int64_t BoundExpressions::points_of(size_t output) const {
-  const OutputSpec& of = op_.op().outputs[output];
+  const OutputSpec& spec = op_.op().outputs[output];
   long double elements = 1;
   for (const int64_t size : shape_of(output)) elements *= static_cast<long double>(size);
   const Join* joined = joins_[output].get();
-  const auto sums = static_cast<long double>(of.addends.size());
-  const auto starts = elements * static_cast<long double>(of.start.size());
+  const auto sums = static_cast<long double>(spec.addends.size());
+  const auto starts = elements * static_cast<long double>(spec.start.size());
   long double points = elements * static_cast<long double>(domain_of(output));
   if (joined != nullptr) {
-    const auto keys = static_cast<long double>(std::max<int64_t>(sizes_[of.index[joined->axis]], 1));
+    const auto keys = static_cast<long double>(std::max<int64_t>(sizes_[spec.index[joined->axis]], 1));
     points = elements / keys * static_cast<long double>(joined->points.size());
   }
   return static_cast<int64_t>(std::min(points * sums + starts, 0x1p62L));
@@ -154,7 +154,7 @@ void BoundExpressions::check_work() const {
     const int64_t points = points_of(output);
     if (points <= kMostPoints) continue;
     throw BadInput(fmt::format(
-        "{}: {} has {:.3g} addends to look at; 2^28 are looked at at most. A condition such as "
+        "{}: {} has {:.3g} addends to look at; 2^28 can be examined at most. A condition such as "
         "\"segment[r] == s\", of an index of the output alone, finds an element's addends without trying all",
         where_, op_.spec().tensors[op_.op().outputs[output].tensor].name, static_cast<double>(points)));
   }
@@ -162,10 +162,10 @@ void BoundExpressions::check_work() const {
 
 // Finds the first condition that says which element each point belongs to, and sorts the points by it.
 void BoundExpressions::join(size_t output) {
-  const OutputSpec& of = op_.op().outputs[output];
+  const OutputSpec& spec = op_.op().outputs[output];
   const auto is_of_point = [&](size_t name) {
     const auto is_over = [&](size_t index) { return op_.names().index(index) == name; };
-    return name < op_.names().first || std::ranges::any_of(of.over, is_over);
+    return name < op_.names().first || std::ranges::any_of(spec.over, is_over);
   };
   const auto key_of = [&](const Expression& side) {
     bool alone = std::ranges::all_of(side.loose_names(), is_of_point);
@@ -174,14 +174,14 @@ void BoundExpressions::join(size_t output) {
     }
     return alone;
   };
-  for (size_t condition = 0; condition < of.where.size(); ++condition) {
-    const auto &left = of.where[condition].left(), &right = of.where[condition].right();
-    if (!of.where[condition].is_equality()) continue;
+  for (size_t condition = 0; condition < spec.where.size(); ++condition) {
+    const auto &left = spec.where[condition].left(), &right = spec.where[condition].right();
+    if (!spec.where[condition].is_equality()) continue;
     for (const auto& [named, key] : {std::pair{&left, &right}, {&right, &left}}) {
       const auto name = named->plain_name();
-      const auto axis = std::ranges::find_if(of.index, [&](size_t i) { return name == op_.names().index(i); });
-      if (!name || axis == of.index.end() || !key_of(*key)) continue;
-      joins_[output] = sorted_by(output, *key, condition, static_cast<size_t>(axis - of.index.begin()));
+      const auto axis = std::ranges::find_if(spec.index, [&](size_t i) { return name == op_.names().index(i); });
+      if (!name || axis == spec.index.end() || !key_of(*key)) continue;
+      joins_[output] = sorted_by(output, *key, condition, static_cast<size_t>(axis - spec.index.begin()));
       return;
     }
   }
@@ -194,9 +194,9 @@ std::shared_ptr<const BoundExpressions::Join> BoundExpressions::sorted_by(size_t
   found->axis = axis;
   const int64_t keys = shape_of(output)[axis], points = domain_of(output);
   NamedValues values = scalars_;
-  const Expression::Values named = [&](size_t one) -> Expression::Value {
-    if (!values.integers[one]) return Refusal{"a number that it names was not recorded, or is no integer"};
-    return *values.integers[one];
+  const Expression::Values named = [&](size_t number) -> Expression::Value {
+    if (!values.integers[number]) return Refusal{"a number that it names was not recorded, or is no integer"};
+    return *values.integers[number];
   };
   const Expression::Elements elements = [&](size_t tensor, std::span<const int64_t> at) { return element(tensor, at); };
   // One that is no element's belongs nowhere.
@@ -253,13 +253,13 @@ double BoundExpressions::computed(const analysis::Axis& axis, msda_dtype type) c
 }
 
 std::string BoundExpressions::name_of_term(size_t output, int64_t number) const {
-  const OutputSpec& of = op_.op().outputs[output];
+  const OutputSpec& spec = op_.op().outputs[output];
   if (number < 0) return "what it begins with";
-  const auto addends = static_cast<int64_t>(of.addends.size());
+  const auto addends = static_cast<int64_t>(spec.addends.size());
   NamedValues values = scalars_;
   set_point(output, number / addends, values);
   std::vector<std::string> texts;
-  for (const size_t index : of.over) {
+  for (const size_t index : spec.over) {
     texts.push_back(fmt::format("{} {}", op_.op().indices[index].name, *values.integers[op_.names().index(index)]));
   }
   if (addends > 1 || texts.empty()) texts.push_back(fmt::format("addend {}", number % addends));

@@ -54,7 +54,7 @@ class BoundExpressions final : public analysis::OwnDefinition {
     std::vector<uint32_t> points;
   };
   // What terms that cannot be had are.
-  enum class Faults { kLeaveOut, kTell };
+  enum class Faults { kLeaveOut, kReport };
 
   void take_sizes(const analysis::Coordinates& sizes);
   void check_outputs(const analysis::Coordinates& recorded) const;

@@ -77,20 +77,20 @@ BoundLibrary::BoundLibrary(const LibraryOperator& op, NamedValues values, std::v
 
 void BoundLibrary::take_sizes(const analysis::Coordinates& sizes) {
   sizes_ = sizes;
-  std::vector<const analysis::NamedTensor*> told(dimensions().size(), nullptr);
+  std::vector<const analysis::NamedTensor*> sized_by(dimensions().size(), nullptr);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto& axes = op_.schema().tensors[op_.schema_tensor(i)].dimensions;
     for (size_t axis = 0; axis < axes.size(); ++axis) {
       if (axes[axis] < 0) continue;
       const auto dimension = static_cast<size_t>(axes[axis]);
       const int64_t size = inputs_[i].tensor.shape[axis];
-      if (told[dimension] != nullptr && size != sizes_[dimension]) {
+      if (sized_by[dimension] != nullptr && size != sizes_[dimension]) {
         throw BadInput(fmt::format("{}: dimension {} has size {} in {} and {} in {}", where_,
-                                   dimensions()[dimension].name(), sizes_[dimension], told[dimension]->name, size,
+                                   dimensions()[dimension].name(), sizes_[dimension], sized_by[dimension]->name, size,
                                    inputs_[i].name));
       }
       sizes_[dimension] = size;
-      told[dimension] = &inputs_[i];
+      sized_by[dimension] = &inputs_[i];
     }
   }
 }
@@ -142,9 +142,9 @@ const TermTable& BoundLibrary::table(size_t output) const {
 analysis::Axes BoundLibrary::axes(size_t output, int64_t flat) const {
   analysis::Axes all;
   if (!has_coordinates(output)) return all;
-  for (const LibraryCoordinate& one : call().coordinates(output, flat)) {
-    const Tensor& of = inputs_[one.input].tensor;
-    all.push_back({of.at(one.place), one.size, of.dtype, one.steps});
+  for (const LibraryCoordinate& coordinate : call().coordinates(output, flat)) {
+    const Tensor& locations = inputs_[coordinate.input].tensor;
+    all.push_back({locations.at(coordinate.place), coordinate.size, locations.dtype, coordinate.steps});
   }
   return all;
 }
@@ -172,7 +172,7 @@ void BoundLibrary::terms(size_t output, int64_t flat, const OwnCells& cells, con
     left = known.of(flat);
   } else {
     std::vector<int32_t> numbers;
-    for (const analysis::OwnCell& one : cells) numbers.push_back(one.cell);
+    for (const analysis::OwnCell& cell : cells) numbers.push_back(cell.cell);
     others = call().terms_in(output, flat, numbers, nullptr);
     left = *others;
   }
@@ -192,22 +192,22 @@ void BoundLibrary::terms(size_t output, int64_t flat, const OwnCells& cells, con
 }
 
 int64_t BoundLibrary::term_count(size_t output) const {
-  const auto has_data = [](const analysis::NamedTensor& one) { return static_cast<bool>(one.tensor); };
+  const auto has_data = [](const analysis::NamedTensor& input) { return static_cast<bool>(input.tensor); };
   return std::ranges::all_of(inputs_, has_data) ? table(output).terms : 0;
 }
 
 std::string BoundLibrary::name_of_term(size_t output, int64_t number) const {
   if (number < 0) return "what it begins with";
-  const LibrarySchema::Output& of = op_.schema().outputs[output];
-  int64_t place = number / of.addends;
+  const LibrarySchema::Output& schema = op_.schema().outputs[output];
+  int64_t place = number / schema.addends;
   std::vector<std::string> texts;
-  for (size_t i = of.over.size(); i-- > 0;) {
-    const auto dimension = static_cast<size_t>(of.over[i]);
+  for (size_t i = schema.over.size(); i-- > 0;) {
+    const auto dimension = static_cast<size_t>(schema.over[i]);
     const int64_t size = std::max<int64_t>(sizes_[dimension], 1);
     texts.insert(texts.begin(), fmt::format("{} {}", dimensions()[dimension].name(), place % size));
     place /= size;
   }
-  if (of.addends > 1 || texts.empty()) texts.push_back(fmt::format("addend {}", number % of.addends));
+  if (schema.addends > 1 || texts.empty()) texts.push_back(fmt::format("addend {}", number % schema.addends));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
@@ -228,7 +228,7 @@ void BoundLibrary::check() const {
       const auto places = reachable_cells(*this, output, flat);
       for (size_t i = 1; i < places.size(); ++i) {
         std::vector<int32_t> cells;
-        for (const analysis::OwnCell& one : places[i]) cells.push_back(one.cell);
+        for (const analysis::OwnCell& cell : places[i]) cells.push_back(cell.cell);
         std::string fault;
         call().terms_in(output, flat, cells, &fault);
         if (!fault.empty()) fail(flat, fault);

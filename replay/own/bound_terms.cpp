@@ -98,24 +98,24 @@ class TermLooker {
 
   // Finds the element of a coordinate's location. Returns what is wrong with it, or nothing.
   std::optional<std::string> location(size_t coordinate, analysis::Axis& axis) {
-    const auto& of = of_.coordinates[coordinate];
-    if (const auto refusal = of.location.place(named_, elements_, at_)) return refusal->reason;
-    const auto& input = bound_.inputs_[bound_.input_of_[of.location.references().back().tensor]];
+    const auto& spec = of_.coordinates[coordinate];
+    if (const auto refusal = spec.location.place(named_, elements_, at_)) return refusal->reason;
+    const auto& input = bound_.inputs_[bound_.input_of_[spec.location.references().back().tensor]];
     const auto flat = bound_.place_in(input.tensor, at_);
     if (!flat) return outside(input, at_);
-    const auto size = of.size.value(named_, elements_);
+    const auto size = spec.size.value(named_, elements_);
     if (const auto* refusal = std::get_if<Refusal>(&size)) return refusal->reason;
     const int64_t cells = std::get<int64_t>(size);
     if (cells < 1 || cells > int64_t{1} << 30) {
-      return fmt::format("the size of coordinate {} is {}; it is to be from 1 to 2^30", of.name, cells);
+      return fmt::format("the size of coordinate {} is {}; it must be from 1 to 2^30", spec.name, cells);
     }
     axis = {input.tensor.at(*flat), static_cast<int32_t>(cells), input.tensor.dtype,
             static_cast<int>(output_ * adapters::kMostCoordinates + coordinate)};
     return std::nullopt;
   }
 
-  static std::string outside(const analysis::NamedTensor& of, std::span<const int64_t> at) {
-    return fmt::format("reads {}[{}], and its shape is {}", of.name, fmt::join(at, ","), of.tensor.shape);
+  static std::string outside(const analysis::NamedTensor& input, std::span<const int64_t> at) {
+    return fmt::format("reads {}[{}], and its shape is {}", input.name, fmt::join(at, ","), input.tensor.shape);
   }
 
  private:
@@ -147,11 +147,11 @@ std::optional<int64_t> BoundExpressions::place_in(const Tensor& tensor, std::spa
 }
 
 Expression::Value BoundExpressions::element(size_t tensor, std::span<const int64_t> at) const {
-  const analysis::NamedTensor& of = inputs_[input_of_[tensor]];
-  const auto flat = place_in(of.tensor, at);
-  if (!flat) return Refusal{TermLooker::outside(of, at)};
-  if (of.tensor.dtype == MSDA_INT32) return int64_t{static_cast<const int32_t*>(of.tensor.data)[*flat]};
-  return static_cast<const int64_t*>(of.tensor.data)[*flat];
+  const analysis::NamedTensor& input = inputs_[input_of_[tensor]];
+  const auto flat = place_in(input.tensor, at);
+  if (!flat) return Refusal{TermLooker::outside(input, at)};
+  if (input.tensor.dtype == MSDA_INT32) return int64_t{static_cast<const int32_t*>(input.tensor.data)[*flat]};
+  return static_cast<const int64_t*>(input.tensor.data)[*flat];
 }
 
 analysis::Axes BoundExpressions::axes(size_t output, int64_t flat) const {
@@ -174,7 +174,7 @@ std::optional<std::string> BoundExpressions::look(size_t output, int64_t flat, c
   analysis::OwnTerm term;
   return looker.points([&](int64_t number, const AddendSpec& addend) -> std::optional<std::string> {
     auto fault = looker.read(addend, term);
-    if (fault) return faults == Faults::kTell ? fault : std::nullopt;
+    if (fault) return faults == Faults::kReport ? fault : std::nullopt;
     term.number = number;
     visit(term);
     return std::nullopt;
@@ -188,7 +188,7 @@ std::optional<std::string> BoundExpressions::fault_of(size_t output, int64_t fla
     if (auto fault = looker.location(i, axis)) return fault;
   }
   for (const analysis::OwnCells& cells : reachable_cells(*this, output, flat)) {
-    if (auto fault = look(output, flat, cells, Faults::kTell, [](const analysis::OwnTerm&) {})) return fault;
+    if (auto fault = look(output, flat, cells, Faults::kReport, [](const analysis::OwnTerm&) {})) return fault;
   }
   return std::nullopt;
 }

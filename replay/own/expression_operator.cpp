@@ -33,8 +33,8 @@ ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::mov
   for (size_t i = 0; i < op().indices.size(); ++i) {
     described_dimensions_.push_back({op().indices[i].name.c_str(), static_cast<int>(i), false, false});
   }
-  for (const auto& one : described_gradients_) gradients_.emplace_back(one);
-  for (const auto& one : described_dimensions_) dimensions_.emplace_back(one);
+  for (const auto& description : described_gradients_) gradients_.emplace_back(description);
+  for (const auto& description : described_dimensions_) dimensions_.emplace_back(description);
   find_cuts();
 }
 
@@ -76,10 +76,10 @@ void ExpressionOperator::find_cuts() {
 }
 
 bool ExpressionOperator::begins_with_itself(size_t output) const {
-  const OutputSpec& of = op().outputs[output];
-  return std::ranges::any_of(of.start, [&](const AddendSpec& addend) {
-    return std::ranges::any_of(addend.inputs,
-                               [&](const Expression& input) { return input.references().back().tensor == of.tensor; });
+  const OutputSpec& spec = op().outputs[output];
+  return std::ranges::any_of(spec.start, [&](const AddendSpec& addend) {
+    return std::ranges::any_of(
+        addend.inputs, [&](const Expression& input) { return input.references().back().tensor == spec.tensor; });
   });
 }
 

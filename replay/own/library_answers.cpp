@@ -23,9 +23,9 @@ std::string shown(const char* text, size_t most) {
   return copy;
 }
 
-OpenedCall::OpenedCall(const msda_own_operator_description& of, std::vector<int64_t> sizes,
+OpenedCall::OpenedCall(const msda_own_operator_description& description, std::vector<int64_t> sizes,
                        std::vector<std::vector<int64_t>> shapes)
-    : of_(of), sizes_(std::move(sizes)), shapes_(std::move(shapes)), numbers_(shapes_.size()) {}
+    : of_(description), sizes_(std::move(sizes)), shapes_(std::move(shapes)), numbers_(shapes_.size()) {}
 
 void OpenedCall::add_value(std::string name, bool is_integer, int64_t integer, double real) {
   names_.push_back(std::move(name));
@@ -70,8 +70,8 @@ std::string OpenedCall::find(const msda_own_element& element, uint64_t& place) c
   return "";
 }
 
-Answers::Answers(const msda_own_operator_description& of, const OpenedCall& call, size_t output)
-    : of_(of), call_(call), output_(of.outputs[output]), number_(static_cast<int32_t>(output)) {}
+Answers::Answers(const msda_own_operator_description& description, const OpenedCall& call, size_t output)
+    : of_(description), call_(call), output_(description.outputs[output]), number_(static_cast<int32_t>(output)) {}
 
 std::vector<int64_t> Answers::index_of(int64_t flat) const {
   const std::vector<int64_t>& shape = call_.shape(static_cast<size_t>(output_.tensor));
@@ -83,7 +83,7 @@ std::vector<int64_t> Answers::index_of(int64_t flat) const {
 void Coordinates::of_element(int64_t flat) {
   fault_.clear();
   msda_own_coordinate coordinates[MSDA_OWN_MOST_COORDINATES] = {};
-  for (msda_own_coordinate& one : coordinates) one.location.tensor = -1;
+  for (msda_own_coordinate& coordinate : coordinates) coordinate.location.tensor = -1;
   const std::vector<int64_t> index = index_of(flat);
   if (const char* fault = of_.coordinates(&call_.call(), call_.state(), number_, index.data(), coordinates)) {
     take_fault(shown(fault, 200));
@@ -96,10 +96,10 @@ std::string Coordinates::add(const msda_own_coordinate& coordinate) {
   uint64_t place = 0;
   if (const std::string fault = call_.find(coordinate.location, place); !fault.empty()) return fault;
   if (coordinate.size < 1 || coordinate.size > int64_t{1} << 30) {
-    return fmt::format("the size of a coordinate is {}; it is to be from 1 to 2^30", coordinate.size);
+    return fmt::format("the size of a coordinate is {}; it must be from 1 to 2^30", coordinate.size);
   }
   if (coordinate.step_count < 0 || coordinate.step_count > MSDA_OWN_MOST_STEPS) {
-    return fmt::format("the step_count of a coordinate is {}; it is to be from 0 to {}", coordinate.step_count,
+    return fmt::format("the step_count of a coordinate is {}; it must be from 0 to {}", coordinate.step_count,
                        MSDA_OWN_MOST_STEPS);
   }
   for (int32_t i = 0; i < coordinate.step_count; ++i) {
@@ -118,8 +118,8 @@ std::string Coordinates::add(const msda_own_coordinate& coordinate) {
   return "";
 }
 
-Addends::Addends(const msda_own_operator_description& of, const OpenedCall& call, size_t output)
-    : Answers(of, call, output) {
+Addends::Addends(const msda_own_operator_description& description, const OpenedCall& call, size_t output)
+    : Answers(description, call, output) {
   long double most = output_.addends;
   for (int32_t i = 0; i < output_.over_count; ++i) {
     most *= static_cast<long double>(call.sizes()[static_cast<size_t>(output_.over[i])]);
@@ -161,7 +161,7 @@ std::string Addends::add(const msda_own_addend& addend) {
     return fmt::format("has the addend of number {} after that of {}; numbers ascend", number, last_);
   if (!std::isfinite(addend.weight)) return fmt::format("has the weight {}", addend.weight);
   if (addend.input_count < 0 || addend.input_count > MSDA_OWN_MOST_INPUTS) {
-    return fmt::format("has an addend of input_count {}; it is to be from 0 to {}", addend.input_count,
+    return fmt::format("has an addend of input_count {}; it must be from 0 to {}", addend.input_count,
                        MSDA_OWN_MOST_INPUTS);
   }
   words::Form form{static_cast<uint8_t>(addend.input_count), {}, {}};

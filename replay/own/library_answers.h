@@ -17,7 +17,7 @@ std::string shown(const char* text, size_t most);
 
 class OpenedCall {
  public:
-  OpenedCall(const msda_own_operator_description& of, std::vector<int64_t> sizes,
+  OpenedCall(const msda_own_operator_description& description, std::vector<int64_t> sizes,
              std::vector<std::vector<int64_t>> shapes);
   OpenedCall(const OpenedCall&) = delete;
   OpenedCall& operator=(const OpenedCall&) = delete;
@@ -61,7 +61,7 @@ class Answers {
   }
 
  protected:
-  Answers(const msda_own_operator_description& of, const OpenedCall& call, size_t output);
+  Answers(const msda_own_operator_description& description, const OpenedCall& call, size_t output);
   std::vector<int64_t> index_of(int64_t flat) const;
   void take_fault(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
@@ -80,8 +80,8 @@ class Answers {
 
 class Coordinates : public Answers {
  public:
-  Coordinates(const msda_own_operator_description& of, const OpenedCall& call, size_t output)
-      : Answers(of, call, output) {}
+  Coordinates(const msda_own_operator_description& description, const OpenedCall& call, size_t output)
+      : Answers(description, call, output) {}
   void of_element(int64_t flat);
 
  private:
@@ -90,7 +90,7 @@ class Coordinates : public Answers {
 
 class Addends : public Answers {
  public:
-  Addends(const msda_own_operator_description& of, const OpenedCall& call, size_t output);
+  Addends(const msda_own_operator_description& description, const OpenedCall& call, size_t output);
   void of_element(int64_t flat, std::span<const int32_t> cells);
 
  private:

@@ -76,7 +76,7 @@ LibraryCall::~LibraryCall() {
 
 int LibraryCall::number_of(std::vector<msda_own_step> steps) {
   std::vector<std::pair<int32_t, double>> key;
-  for (const msda_own_step& one : steps) key.emplace_back(one.operation, one.operand);
+  for (const msda_own_step& step : steps) key.emplace_back(step.operation, step.operand);
   const auto [known, is_new] = numbers_of_steps_.try_emplace(std::move(key), static_cast<int>(steps_.size()));
   if (is_new) steps_.push_back(std::move(steps));
   return known->second;
@@ -106,14 +106,14 @@ void LibraryCall::read_coordinates(size_t output) {
           size > uint64_t{1} << 30 || steps > MSDA_OWN_MOST_STEPS || left.size() < 2 * steps) {
         process.refuse_answer();
       }
-      std::vector<msda_own_step> of;
+      std::vector<msda_own_step> read;
       for (size_t step = 0; step < steps; ++step) {
-        of.push_back({static_cast<int32_t>(left[2 * step]), std::bit_cast<double>(left[2 * step + 1])});
-        if (left[2 * step] > MSDA_OWN_DIVIDE || !std::isfinite(of.back().operand)) process.refuse_answer();
+        read.push_back({static_cast<int32_t>(left[2 * step]), std::bit_cast<double>(left[2 * step + 1])});
+        if (left[2 * step] > MSDA_OWN_DIVIDE || !std::isfinite(read.back().operand)) process.refuse_answer();
       }
       left = left.subspan(2 * steps);
       coordinates_[output].push_back(
-          {input, static_cast<int64_t>(place), static_cast<int32_t>(size), number_of(std::move(of))});
+          {input, static_cast<int64_t>(place), static_cast<int32_t>(size), number_of(std::move(read))});
     }
     if (!left.empty()) process.refuse_answer();
   }
@@ -196,9 +196,9 @@ std::shared_ptr<const std::vector<uint64_t>> LibraryCall::terms_in(size_t output
     auto answer = op_.process().addends(*number_, output, flat, 1, cells);
     auto found = std::make_shared<OtherCells>();
     found->fault = answer.fault;
-    TermTable one;
-    append(output, std::move(answer), 1, one);
-    found->words = std::move(one.words);
+    TermTable table;
+    append(output, std::move(answer), 1, table);
+    found->words = std::move(table.words);
     other_words_ += found->words.size() + 16;
     known = found;
   }

@@ -47,51 +47,51 @@ void LibraryOperator::check_names() {
     fail(fmt::format("is the library of the operator {}, and adapter {} names it for {}", is.name, adapter(), name()));
   }
   for (size_t i = 0; i < is.dimensions.size(); ++i) {
-    const std::string& one = is.dimensions[i].name;
-    if (!adapters::is_identifier(one)) {
-      fail(fmt::format("has a dimension named \"{}\", which is no name of letters, digits and _", one));
+    const std::string& name = is.dimensions[i].name;
+    if (!adapters::is_identifier(name)) {
+      fail(fmt::format("has a dimension named \"{}\", which is no name of letters, digits and _", name));
     }
-    const auto same = [&](const LibrarySchema::Dimension& other) { return other.name == one; };
-    if (std::ranges::count_if(is.dimensions, same) > 1) fail(fmt::format("has two dimensions named {}", one));
+    const auto same = [&](const LibrarySchema::Dimension& dimension) { return dimension.name == name; };
+    if (std::ranges::count_if(is.dimensions, same) > 1) fail(fmt::format("has two dimensions named {}", name));
   }
 }
 
 void LibraryOperator::check_tensors() {
   const LibrarySchema& is = schema();
-  for (const LibrarySchema::Tensor& one : is.tensors) {
-    const auto found = std::ranges::find(spec_.tensors, one.name, &adapters::TensorSpec::name);
+  for (const LibrarySchema::Tensor& tensor : is.tensors) {
+    const auto found = std::ranges::find(spec_.tensors, tensor.name, &adapters::TensorSpec::name);
     if (found == spec_.tensors.end()) {
-      fail(fmt::format("has a tensor {}, which adapter {} has not", one.name, adapter()));
+      fail(fmt::format("has a tensor {}, which adapter {} has not", tensor.name, adapter()));
     }
     const auto number = static_cast<size_t>(found - spec_.tensors.begin());
     if (std::ranges::find(adapter_tensors_, number) != adapter_tensors_.end()) {
-      fail(fmt::format("has two tensors named {}", one.name));
+      fail(fmt::format("has two tensors named {}", tensor.name));
     }
-    if (one.role < MSDA_OWN_INPUT || one.role > MSDA_OWN_INOUT) {
-      fail(fmt::format("has {} in the role {}, which is no msda_own_role", one.name, one.role));
+    if (tensor.role < MSDA_OWN_INPUT || tensor.role > MSDA_OWN_INOUT) {
+      fail(fmt::format("has {} in the role {}, which is no msda_own_role", tensor.name, tensor.role));
     }
-    const bool reads = one.role != MSDA_OWN_OUTPUT, writes = one.role != MSDA_OWN_INPUT;
+    const bool reads = tensor.role != MSDA_OWN_OUTPUT, writes = tensor.role != MSDA_OWN_INPUT;
     if ((reads && !found->is_input) || (writes && !found->is_output)) {
-      fail(fmt::format("has {} in another role than adapter {}", one.name, adapter()));
+      fail(fmt::format("has {} in another role than adapter {}", tensor.name, adapter()));
     }
     const bool integers = found->type == MSDA_INT32 || found->type == MSDA_INT64;
-    if (found->type == adapters::ElementType::uint8() || integers != one.is_integer || (integers && writes)) {
-      fail(fmt::format("has {} {}, and in adapter {} it has type {}", one.name,
-                       one.is_integer ? "of integers" : "of a floating-point type", adapter(), found->type.name));
+    if (found->type == adapters::ElementType::uint8() || integers != tensor.is_integer || (integers && writes)) {
+      fail(fmt::format("has {} {}, and in adapter {} it has type {}", tensor.name,
+                       tensor.is_integer ? "of integers" : "of a floating-point type", adapter(), found->type.name));
     }
-    if (one.dimensions.size() != found->shape.size()) {
-      fail(fmt::format("has {} of {} dimensions, and in adapter {} it has {}", one.name, one.dimensions.size(),
+    if (tensor.dimensions.size() != found->shape.size()) {
+      fail(fmt::format("has {} of {} dimensions, and in adapter {} it has {}", tensor.name, tensor.dimensions.size(),
                        adapter(), found->shape.size()));
     }
-    for (const int32_t dimension : one.dimensions) {
+    for (const int32_t dimension : tensor.dimensions) {
       if (dimension < (writes ? 0 : -1) || dimension >= static_cast<int32_t>(is.dimensions.size())) {
-        fail(fmt::format("has an axis of {} of the dimension {}; there are {}", one.name, dimension,
+        fail(fmt::format("has an axis of {} of the dimension {}; there are {}", tensor.name, dimension,
                          is.dimensions.size()));
       }
     }
-    const bool has_output =
-        std::ranges::any_of(is.outputs, [&](const auto& of) { return of.tensor == &one - is.tensors.data(); });
-    if (writes && !has_output) fail(fmt::format("has no output for {}, whose role is output", one.name));
+    const bool has_output = std::ranges::any_of(
+        is.outputs, [&](const auto& output) { return output.tensor == &tensor - is.tensors.data(); });
+    if (writes && !has_output) fail(fmt::format("has no output for {}, whose role is output", tensor.name));
     adapter_tensors_.push_back(number);
   }
 }
@@ -102,30 +102,30 @@ void LibraryOperator::check_output(const LibrarySchema::Output& output) {
   if (output.tensor < 0 || output.tensor >= static_cast<int32_t>(is.tensors.size())) {
     fail(fmt::format("has an output that is the tensor number {}; there are {}", output.tensor, is.tensors.size()));
   }
-  const LibrarySchema::Tensor& of = is.tensors[static_cast<size_t>(output.tensor)];
-  const auto same = [&](const LibrarySchema::Output& other) { return other.tensor == output.tensor; };
-  if (of.role == MSDA_OWN_INPUT) fail(fmt::format("has an output {}, whose role is input", of.name));
-  if (std::ranges::count_if(is.outputs, same) > 1) fail(fmt::format("has two outputs that are {}", of.name));
-  if (has_twice(of.dimensions)) fail(fmt::format("has two axes of {} of the same dimension", of.name));
+  const LibrarySchema::Tensor& tensor = is.tensors[static_cast<size_t>(output.tensor)];
+  const auto same = [&](const LibrarySchema::Output& candidate) { return candidate.tensor == output.tensor; };
+  if (tensor.role == MSDA_OWN_INPUT) fail(fmt::format("has an output {}, whose role is input", tensor.name));
+  if (std::ranges::count_if(is.outputs, same) > 1) fail(fmt::format("has two outputs that are {}", tensor.name));
+  if (has_twice(tensor.dimensions)) fail(fmt::format("has two axes of {} of the same dimension", tensor.name));
   for (const auto* list : {&output.over, &output.channels}) {
     const char* what = list == &output.over ? "over" : "channels";
     for (const int32_t dimension : *list) {
       if (dimension < 0 || dimension >= count) {
-        fail(fmt::format("has in {} of {} the dimension {}; there are {}", what, of.name, dimension, count));
+        fail(fmt::format("has in {} of {} the dimension {}; there are {}", what, tensor.name, dimension, count));
       }
-      if (has(of.dimensions, dimension) == (list == &output.over)) {
-        fail(fmt::format("has in {} of {} the dimension {}, which is {} of its axes", what, of.name,
+      if (has(tensor.dimensions, dimension) == (list == &output.over)) {
+        fail(fmt::format("has in {} of {} the dimension {}, which is {} of its axes", what, tensor.name,
                          is.dimensions[static_cast<size_t>(dimension)].name, list == &output.over ? "one" : "none"));
       }
     }
-    if (has_twice(*list)) fail(fmt::format("has a dimension twice in {} of {}", what, of.name));
+    if (has_twice(*list)) fail(fmt::format("has a dimension twice in {} of {}", what, tensor.name));
   }
   if (output.addends < 1 || output.addends > MSDA_OWN_MOST_ADDENDS) {
-    fail(fmt::format("has {} addends of {} for each place; there are to be 1 to {}", output.addends, of.name,
+    fail(fmt::format("has {} addends of {} for each place; there must be 1 to {}", output.addends, tensor.name,
                      MSDA_OWN_MOST_ADDENDS));
   }
   if (output.coordinates < 0 || output.coordinates > MSDA_OWN_MOST_COORDINATES) {
-    fail(fmt::format("has {} coordinates of {}; there are to be 0 to {}", output.coordinates, of.name,
+    fail(fmt::format("has {} coordinates of {}; there must be 0 to {}", output.coordinates, tensor.name,
                      MSDA_OWN_MOST_COORDINATES));
   }
   if (output.coordinates > 0 && !is.has_coordinates) fail("has coordinates, and the function of these is null");
@@ -149,7 +149,9 @@ void LibraryOperator::describe() {
     described_gradients_.push_back({spec_.tensors[adapter_tensors_[number]].name.c_str(), static_cast<int>(i), true});
   }
   for (size_t i = 0; i < is.dimensions.size(); ++i) {
-    const auto has_axis = [&](const LibrarySchema::Tensor& of) { return has(of.dimensions, static_cast<int32_t>(i)); };
+    const auto has_axis = [&](const LibrarySchema::Tensor& tensor) {
+      return has(tensor.dimensions, static_cast<int32_t>(i));
+    };
     if (std::ranges::none_of(is.tensors, has_axis)) {
       fail(fmt::format("has the dimension {}, of which no tensor has an axis", is.dimensions[i].name));
     }
@@ -157,8 +159,8 @@ void LibraryOperator::describe() {
     const auto is_axis_of = [&](size_t tensor) { return has(is.tensors[tensor].dimensions, static_cast<int32_t>(i)); };
     if (is.dimensions[i].may_be_left_out && std::ranges::any_of(schema_tensors_, is_axis_of)) cuts_.push_back(i);
   }
-  for (const auto& one : described_gradients_) gradients_.emplace_back(one);
-  for (const auto& one : described_dimensions_) dimensions_.emplace_back(one);
+  for (const auto& description : described_gradients_) gradients_.emplace_back(description);
+  for (const auto& description : described_dimensions_) dimensions_.emplace_back(description);
 }
 
 bool LibraryOperator::begins_with_itself(size_t output) const {

@@ -31,16 +31,17 @@ LibrarySchema schema_of(const nlohmann::json& json) {
   LibrarySchema schema;
   schema.name = json.at("name");
   schema.has_coordinates = json.at("has_coordinates");
-  for (const nlohmann::json& one : json.at("dimensions")) schema.dimensions.push_back({one.at(0), one.at(1)});
-  for (const nlohmann::json& one : json.at("tensors"))
-    schema.tensors.push_back({one.at(0), one.at(1), one.at(2), one.at(3)});
-  for (const nlohmann::json& one : json.at("outputs")) {
-    schema.outputs.push_back({one.at(0), one.at(1), one.at(2), one.at(3), one.at(4)});
+  for (const nlohmann::json& dimension : json.at("dimensions"))
+    schema.dimensions.push_back({dimension.at(0), dimension.at(1)});
+  for (const nlohmann::json& tensor : json.at("tensors"))
+    schema.tensors.push_back({tensor.at(0), tensor.at(1), tensor.at(2), tensor.at(3)});
+  for (const nlohmann::json& output : json.at("outputs")) {
+    schema.outputs.push_back({output.at(0), output.at(1), output.at(2), output.at(3), output.at(4)});
   }
   return schema;
 }
 
-// The library may have written to the socket.
+// Checks the frame: the library may have written to the socket.
 bool is_message(const capture::Channel::Frame& frame) {
   constexpr uint64_t kMostBytes = 1 << 20;
   return frame.kind == Kind::kMessage && frame.bytes <= kMostBytes;
@@ -107,8 +108,8 @@ void LibraryProcess::start() {
 
 std::variant<int64_t, std::string> LibraryProcess::open(const NewCall& call) {
   nlohmann::json values = nlohmann::json::array();
-  for (const Value& one : call.values)
-    values.push_back({one.name, one.integer.has_value(), one.integer.value_or(0), one.real});
+  for (const Value& value : call.values)
+    values.push_back({value.name, value.integer.has_value(), value.integer.value_or(0), value.real});
   const std::lock_guard lock(mutex_);
   const int64_t number = calls_++;
   const Answer answer = ask({"in open()",

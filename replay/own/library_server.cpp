@@ -109,42 +109,44 @@ std::string text_at(const char* text, const char* what) {
 
 template <class Entry>
 std::span<const Entry> listed(const Entry* entries, int32_t count, int32_t most, const char* what) {
-  if (count < 1 || count > most)
-    throw Fault(fmt::format("{}_count is {}; it is to be from 1 to {}", what, count, most));
+  if (count < 1 || count > most) throw Fault(fmt::format("{}_count is {}; it must be from 1 to {}", what, count, most));
   if (entries == nullptr) throw Fault(fmt::format("{}s is null", what));
   return {entries, static_cast<size_t>(count)};
 }
 
 std::vector<int32_t> given_numbers(const int32_t* numbers, int32_t count, const std::string& what, int32_t least) {
   if (count < least || count > MSDA_OWN_MOST_DIMENSIONS) {
-    throw Fault(fmt::format("{} is {}; it is to be from {} to {}", what, count, least, MSDA_OWN_MOST_DIMENSIONS));
+    throw Fault(fmt::format("{} is {}; it must be from {} to {}", what, count, least, MSDA_OWN_MOST_DIMENSIONS));
   }
   return {numbers, numbers + count};
 }
 
-nlohmann::json describe(const msda_own_operator_description& of) {
+nlohmann::json describe(const msda_own_operator_description& description) {
   // Nothing else is read of another version.
-  if (of.abi_version != MSDA_OWN_ABI_VERSION) {
+  if (description.abi_version != MSDA_OWN_ABI_VERSION) {
     throw Fault(
         fmt::format("has version {} of kernels/own_operator.h, and this program version {}; compile it with "
                     "the header of this program",
-                    of.abi_version, MSDA_OWN_ABI_VERSION));
+                    description.abi_version, MSDA_OWN_ABI_VERSION));
   }
-  nlohmann::json json = {{"name", text_at(of.name, "name")}, {"has_coordinates", of.coordinates != nullptr}};
-  if (of.addends == nullptr) throw Fault("addends is null");
-  if ((of.open == nullptr) != (of.close == nullptr)) throw Fault("only one of open and close is null");
-  for (const auto& one : listed(of.dimensions, of.dimension_count, MSDA_OWN_MOST_DIMENSIONS, "dimension")) {
-    json["dimensions"].push_back({text_at(one.name, "a dimension's name"), one.may_be_left_out != 0});
+  nlohmann::json json = {{"name", text_at(description.name, "name")},
+                         {"has_coordinates", description.coordinates != nullptr}};
+  if (description.addends == nullptr) throw Fault("addends is null");
+  if ((description.open == nullptr) != (description.close == nullptr))
+    throw Fault("only one of open and close is null");
+  for (const auto& dimension :
+       listed(description.dimensions, description.dimension_count, MSDA_OWN_MOST_DIMENSIONS, "dimension")) {
+    json["dimensions"].push_back({text_at(dimension.name, "a dimension's name"), dimension.may_be_left_out != 0});
   }
-  for (const auto& one : listed(of.tensors, of.tensor_count, MSDA_OWN_MOST_TENSORS, "tensor")) {
-    const std::string name = text_at(one.name, "a tensor's name");
-    json["tensors"].push_back(
-        {name, one.role, one.is_integer != 0, given_numbers(one.dimensions, one.rank, "the rank of " + name, 1)});
+  for (const auto& tensor : listed(description.tensors, description.tensor_count, MSDA_OWN_MOST_TENSORS, "tensor")) {
+    const std::string name = text_at(tensor.name, "a tensor's name");
+    json["tensors"].push_back({name, tensor.role, tensor.is_integer != 0,
+                               given_numbers(tensor.dimensions, tensor.rank, "the rank of " + name, 1)});
   }
-  for (const auto& one : listed(of.outputs, of.output_count, MSDA_OWN_MOST_OUTPUTS, "output")) {
-    json["outputs"].push_back({one.tensor, one.coordinate_count, one.addends,
-                               given_numbers(one.over, one.over_count, "an output's over_count", 0),
-                               given_numbers(one.channels, one.channel_count, "an output's channel_count", 0)});
+  for (const auto& output : listed(description.outputs, description.output_count, MSDA_OWN_MOST_OUTPUTS, "output")) {
+    json["outputs"].push_back({output.tensor, output.coordinate_count, output.addends,
+                               given_numbers(output.over, output.over_count, "an output's over_count", 0),
+                               given_numbers(output.channels, output.channel_count, "an output's channel_count", 0)});
   }
   return json;
 }
@@ -191,14 +193,14 @@ class Server {
     if (request.contains("coordinates")) {
       Coordinates all(*description_, *calls_.at(request.at("coordinates").get<int64_t>()),
                       request.at("output").get<size_t>());
-      tell(request, all, answer, [&](int64_t flat, int64_t) { all.of_element(flat); });
+      answer_for_each(request, all, answer, [&](int64_t flat, int64_t) { all.of_element(flat); });
     }
     if (request.contains("addends")) {
       Addends all(*description_, *calls_.at(request.at("addends").get<int64_t>()), request.at("output").get<size_t>());
       const std::vector<int32_t> cells = request.at("cells");
       const int64_t count = std::max(request.at("count").get<int64_t>(), int64_t{1}),
                     each = static_cast<int64_t>(cells.size()) / count;
-      tell(request, all, answer, [&](int64_t flat, int64_t i) {
+      answer_for_each(request, all, answer, [&](int64_t flat, int64_t i) {
         all.of_element(flat, {cells.data() + i * each, static_cast<size_t>(each)});
       });
     }
@@ -207,7 +209,8 @@ class Server {
 
   // Sends what `of_element` writes for each element, in pieces.
   template <class Answers, class OfElement>
-  void tell(const nlohmann::json& request, Answers& all, nlohmann::json& answer, const OfElement& of_element) {
+  void answer_for_each(const nlohmann::json& request, Answers& all, nlohmann::json& answer,
+                       const OfElement& of_element) {
     constexpr size_t kPiece = 1 << 17;
     all.when_full(kPiece, [this](std::vector<uint64_t>& words) { send_data(words); });
     const int64_t first = request.at("first"), count = request.at("count");
@@ -224,7 +227,8 @@ class Server {
 
   std::string open(const nlohmann::json& request) {
     auto call = std::make_unique<OpenedCall>(*description_, request.at("sizes"), request.at("shapes"));
-    for (const nlohmann::json& one : request.at("values")) call->add_value(one.at(0), one.at(1), one.at(2), one.at(3));
+    for (const nlohmann::json& value : request.at("values"))
+      call->add_value(value.at(0), value.at(1), value.at(2), value.at(3));
     int64_t integers = 0;
     for (size_t i = 0; i < call->tensor_count(); ++i) {
       const auto frame = channel_.receive_header();

@@ -20,7 +20,7 @@ class OwnOperator {
 
   virtual const std::string& name() const = 0;     // "segment_sum"
   virtual const std::string& adapter() const = 0;  // whose launches it is of
-  // Bound to a call, whose every term has been looked at. Throws BadInput, whose message begins with `where`.
+  // Binds to a call, whose every term has been looked at. Throws BadInput, whose message begins with `where`.
   virtual std::shared_ptr<const analysis::OwnDefinition> bind(const capture::Invocation& invocation,
                                                               const std::string& where, const GetOwnTensor& input,
                                                               const GetOwnTensor& output) const = 0;

@@ -87,22 +87,22 @@ analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<c
                                      const std::string& where, const GetOwnTensor& output) {
   analysis::Coordinates sizes;
   sizes.fill(0);
-  for (const OutputAxes& of : outputs) {
-    const std::string& tensor = spec.tensors[of.tensor].name;
+  for (const OutputAxes& axes : outputs) {
+    const std::string& tensor = spec.tensors[axes.tensor].name;
     const analysis::Tensor recorded = output(tensor);
     const capture::TensorInfo* info = find(invocation.outputs, tensor);
     const bool is_real = info != nullptr && info->type != capture::ElementType::kUInt8 && is_floating(recorded.dtype);
-    if (!is_real || recorded.shape.size() != of.dimensions.size()) {
+    if (!is_real || recorded.shape.size() != axes.dimensions.size()) {
       throw BadInput(
           fmt::format("{}/outputs has no {} of floating-point type and {} dimensions, which the operator {} "
                       "computes",
-                      where, tensor, of.dimensions.size(), spec.op->name));
+                      where, tensor, axes.dimensions.size(), spec.op->name));
     }
-    for (size_t i = 0; i < of.dimensions.size(); ++i) {
-      int64_t& size = sizes[of.dimensions[i]];
+    for (size_t i = 0; i < axes.dimensions.size(); ++i) {
+      int64_t& size = sizes[axes.dimensions[i]];
       if (size != 0 && size != recorded.shape[i]) {
         throw BadInput(fmt::format("{}: operator {}: index {} is one of {} and of {} in the outputs", where,
-                                   spec.op->name, names[of.dimensions[i]].name(), size, recorded.shape[i]));
+                                   spec.op->name, names[axes.dimensions[i]].name(), size, recorded.shape[i]));
       }
       size = recorded.shape[i];
     }

@@ -39,7 +39,7 @@ struct OutputAxes {
   size_t tensor;  // in the adapter
   std::vector<size_t> dimensions;
 };
-// Their sizes as they were recorded, 0 for dimensions that no output has. `names`: of the dimensions.
+// Returns sizes as recorded, 0 for dimensions that no output has. `names`: of the dimensions.
 analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OutputAxes> outputs,
                                      std::span<const analysis::Dimension> names, const capture::Invocation& invocation,
                                      const std::string& where, const GetOwnTensor& output);

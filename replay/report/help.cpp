@@ -88,7 +88,7 @@ Help for_mistake(const Group& group) {
   return staged("", "look for the stage at which the value leaves float64");
 }
 
-// An operator of the user's own has no stages to lead to: its definition is what there is to compare with.
+// Leaves out the stages, which a user's operator lacks: the text compares with its definition.
 Help without_stages(const Help& help, const InvocationResult& result) {
   const size_t last = help.text.rfind(". ");
   if (last != help.text.npos) return {help.text.substr(0, last + 1)};

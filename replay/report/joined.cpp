@@ -23,8 +23,8 @@ constexpr const char* kPlace[] = {"tensor",        "cause",          "at_fault",
                                   "mode",          "sampling_ratio", "aligned",  "tolerance_given"};
 
 Grade grade_named(const Json& named) {
-  for (const Grade one : {Grade::kWrong, Grade::kDrift, Grade::kUndecided}) {
-    if (named == name_of(one)) return one;
+  for (const Grade grade : {Grade::kWrong, Grade::kDrift, Grade::kUndecided}) {
+    if (named == name_of(grade)) return grade;
   }
   return Grade::kGood;
 }
@@ -45,9 +45,9 @@ bool same_place(const Json& a, const Json& b) {
 }
 
 // Keeps what both share.
-void keep_shared(Json& shared, const Json& other) {
+void keep_shared(Json& shared, const Json& added) {
   for (auto it = shared.begin(); it != shared.end();) {
-    it = other.contains(it.key()) && other[it.key()] == it.value() ? std::next(it) : shared.erase(it);
+    it = added.contains(it.key()) && added[it.key()] == it.value() ? std::next(it) : shared.erase(it);
   }
 }
 
@@ -66,15 +66,16 @@ Json origin(const Json& outcome, int64_t count) {
 }
 
 // Advice on a tensor for a cause for which it is out of tolerance anyway.
-bool is_told_otherwise(const Json& group, const Json& groups) {
-  return is_advice(group) && std::any_of(groups.begin(), groups.end(), [&](const Json& other) {
-           return !is_advice(other) && other["tensor"] == group["tensor"] && other["cause"] == group["cause"];
+bool is_reported_otherwise(const Json& group, const Json& groups) {
+  return is_advice(group) && std::any_of(groups.begin(), groups.end(), [&](const Json& candidate) {
+           return !is_advice(candidate) && candidate["tensor"] == group["tensor"] &&
+                  candidate["cause"] == group["cause"];
          });
 }
 
 void join_group(Json& groups, const Json& outcome, const Json& group) {
   const auto known =
-      std::find_if(groups.begin(), groups.end(), [&](const Json& one) { return same_place(one, group); });
+      std::find_if(groups.begin(), groups.end(), [&](const Json& candidate) { return same_place(candidate, group); });
   const auto count = group["count"].get<int64_t>();
   Json worst = group["worst"];
   worst["capture"] = outcome["capture"];
@@ -134,24 +135,24 @@ Json verdict_of(const Json& captures) {
   Grade worst = Grade::kGood;
   Json causes = Json::object();
   int64_t drifting = 0, faulty = 0, unread = 0, not_compared = 0, surveys = 0, varying = 0;
-  for (const Json& one : captures) {
-    if (one.contains("survey")) {
+  for (const Json& capture : captures) {
+    if (capture.contains("survey")) {
       ++surveys;
-      varying += one["status"] == kDrift;
-      worst = std::max(worst, grade_named(one["survey"]["grade"]));
+      varying += capture["status"] == kDrift;
+      worst = std::max(worst, grade_named(capture["survey"]["grade"]));
       continue;
     }
-    if (one.contains("error")) {
+    if (capture.contains("error")) {
       ++unread;
       worst = std::max(worst, Grade::kUndecided);
       continue;
     }
-    worst = std::max(worst, grade_named(one["verdict"]["grade"]));
-    faulty += one["status"] == kDrift && one["verdict"]["causes"].empty();  // by --poison alone
-    gravest = std::min(gravest, at_fault_of(one["verdict"]["at_fault"]));
-    not_compared += !one["verdict"]["compared"].get<bool>();
-    drifting += !one["verdict"]["causes"].empty();
-    for (const auto& [cause, count] : one["verdict"]["causes"].items()) {
+    worst = std::max(worst, grade_named(capture["verdict"]["grade"]));
+    faulty += capture["status"] == kDrift && capture["verdict"]["causes"].empty();  // by --poison alone
+    gravest = std::min(gravest, at_fault_of(capture["verdict"]["at_fault"]));
+    not_compared += !capture["verdict"]["compared"].get<bool>();
+    drifting += !capture["verdict"]["causes"].empty();
+    for (const auto& [cause, count] : capture["verdict"]["causes"].items()) {
       causes[cause] = causes.value(cause, int64_t{0}) + count.get<int64_t>();
     }
   }
@@ -244,8 +245,8 @@ void add_group_text(Page& page, const Json& group, const ReportSettings& setting
 }  // namespace
 
 AtFault at_fault_of(const Json& name) {
-  for (const AtFault one : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
-    if (name == name_of(one)) return one;
+  for (const AtFault party : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
+    if (name == name_of(party)) return party;
   }
   return AtFault::kNone;
 }
@@ -256,7 +257,7 @@ Json shortened(const Json& result) {
   copy_some(result, outcome, {"not_replayed"});
   for (const Json& invocation : result["invocations"]) {
     for (const Json& group : invocation["groups"]) {
-      if (is_told_otherwise(group, invocation["groups"])) continue;
+      if (is_reported_otherwise(group, invocation["groups"])) continue;
       Json kept;
       copy_some(group, kept, {"tensor", "cause", "at_fault", "advisory", "count"});
       copy_some(invocation, kept,
@@ -276,11 +277,11 @@ Json shortened(const Json& result) {
 Json join(const std::vector<Json>& outcomes) {
   Json joined = {{"captures", Json::array()}, {"verdict", Json::object()}, {"groups", Json::array()}};
   for (const Json& outcome : outcomes) {
-    Json one;
+    Json entry;
     copy_some(
-        outcome, one,
+        outcome, entry,
         {"capture", "status", "error", "verdict", "invocations", "not_replayed", "poison", "survey", "rank", "labels"});
-    joined["captures"].push_back(std::move(one));
+    joined["captures"].push_back(std::move(entry));
     if (!outcome.contains("groups")) continue;
     for (const Json& group : outcome["groups"]) join_group(joined["groups"], outcome, group);
   }
@@ -304,15 +305,15 @@ Page joined_text(const Json& joined, const ReportSettings& settings) {
                    summary}});
   for (const Json& group : joined["groups"]) add_group_text(page, group, settings);
   Lines lines;
-  for (const Json& one : joined["captures"]) {
-    if (one.contains("error") || !settings.verbose) continue;
-    lines.add("{}: {}", one["capture"].get<std::string>(), one["verdict"]["summary"].get<std::string>());
+  for (const Json& capture : joined["captures"]) {
+    if (capture.contains("error") || !settings.verbose) continue;
+    lines.add("{}: {}", capture["capture"].get<std::string>(), capture["verdict"]["summary"].get<std::string>());
   }
   if (!lines.empty()) page.blank();
   page.append(lines);
   if (!joined["groups"].empty()) {
     page.blank();
-    page.line("msda-replay run CAPTURE tells all of one capture.");
+    page.line("msda-replay run CAPTURE reports all of one capture.");
   }
   return page;
 }

@@ -147,8 +147,8 @@ std::string place_of(const FoundOrders& found, const TargetOrder& target) {
                      fmt::join(index_of(found, target), ","), fmt::join(texts, ", "));
 }
 
-// That no order gives the bits accuses a kernel that adds one addend at a time. Whether one without a name does, nobody
-// knows: bits that a lost or a doubled addend explains accuse it, others do not.
+// If no order gives the bits, that accuses a kernel which adds one addend at a time. Nobody knows whether an unnamed
+// kernel does: bits that a lost or a doubled addend explains accuse it, others do not.
 bool is_fault(const FoundOrders& found, const TargetOrder& target) {
   if (target.result.fit != OrderFit::kImpossible || !target.parts.empty()) return false;
   return found.report.known.one_at_a_time && (!found.kernel.empty() || !target.faults.empty());
@@ -214,8 +214,8 @@ void add_arithmetic(const FoundOrders& found, Lines& lines) {
     return;
   }
   if (!arithmetic.found) {
-    lines.add("  arithmetic: unknown. Of the {} pixels with the fewest additions the best product explains {}: another",
-              arithmetic.tried, arithmetic.fits);
+    lines.add("  arithmetic: unknown. The best product explains {} of the {} pixels with the fewest additions: another",
+              arithmetic.fits, arithmetic.tried);
     lines.add("  operator, other conventions, or a kernel that does not add one addend at a time. No order is sought.");
     return;
   }
@@ -233,9 +233,9 @@ bool has_faults(const FoundOrders& found) {
 Json to_json(const std::string& capture, const std::vector<FoundOrders>& found, const std::vector<NoOrders>& none,
              size_t most) {
   OrderCounts sum;
-  for (const FoundOrders& one : found) add(one.report.counts, sum);
+  for (const FoundOrders& orders : found) add(orders.report.counts, sum);
   Json json = {{"capture", capture}, {"summary", to_json(sum)}, {"invocations", Json::array()}};
-  for (const FoundOrders& one : found) json["invocations"].push_back(to_json(one, most));
+  for (const FoundOrders& orders : found) json["invocations"].push_back(to_json(orders, most));
   json["not_read"] = Json::array();
   for (const auto& [id, why] : none) json["not_read"].push_back({{"id", id}, {"why", why}});
   return json;
@@ -255,7 +255,7 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
   if (quiet && counts.impossible == 0) return lines;
   lines.add("  it is the only order: {}", counts.unique);
   lines.add(
-      "  no one order does, by proof: {}{}", counts.impossible,
+      "  no single order does, by proof: {}{}", counts.impossible,
       counts.in_parts == 0 ? "" : fmt::format("; an order for each part of their channels does: {}", counts.in_parts));
   if (counts.lost + counts.doubled > 0) {
     lines.add("  as if one addend was lost: {}; as if one was added twice: {}", counts.lost, counts.doubled);
@@ -286,7 +286,7 @@ Json add_up(const std::vector<Json>& outcomes) {
 
 Lines to_text(const Json& added_up, bool quiet) {
   Lines lines;
-  const auto tell = [&](const std::string& whose, const Json& counts) {
+  const auto add_summary = [&](const std::string& whose, const Json& counts) {
     const auto count = [&](const char* name) { return counts[name].get<int64_t>(); };
     lines.add(
         "{}: one order gives every recorded bit of {} of {} pixels ({} of {} with 1 to 15 additions); by proof none of "
@@ -295,9 +295,9 @@ Lines to_text(const Json& added_up, bool quiet) {
         count("impossible"));
   };
   const Json& captures = added_up["captures"];
-  tell(fmt::format("{} captures", captures.size()), added_up["summary"]);
-  for (const Json& one : captures) {
-    if (!quiet && one.contains("summary")) tell(one["capture"].get<std::string>(), one["summary"]);
+  add_summary(fmt::format("{} captures", captures.size()), added_up["summary"]);
+  for (const Json& capture : captures) {
+    if (!quiet && capture.contains("summary")) add_summary(capture["capture"].get<std::string>(), capture["summary"]);
   }
   return lines;
 }

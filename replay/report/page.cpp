@@ -32,7 +32,7 @@ const char* sequence_of(Style style) {
 
 constexpr std::string_view kNoBreakSpace = "\u00a0";
 
-// As it is printed: a space that breaks no line is an ordinary one, to be searched for and copied.
+// Returns the text as printed: a space that breaks no line is an ordinary one, to be searched for and copied.
 std::string printed(std::string_view text) {
   std::string result(text);
   for (size_t at = 0; (at = result.find(kNoBreakSpace, at)) != std::string::npos; ++at) {

@@ -152,9 +152,9 @@ Json to_json(const InvocationResult& result) {
   }
   if (result.original) json["original"] = to_json(*result.original);
   if (result.poison) json["poison"] = to_json(*result.poison);
-  for (const RecordedOrder& one : result.recorded_order) {
-    json["recorded_order"][name_of(one.gradient)] = {
-        {"pixels", one.pixels}, {"in_order", one.in_order}, {"equal", one.equal}, {"total", one.total}};
+  for (const RecordedOrder& order : result.recorded_order) {
+    json["recorded_order"][name_of(order.gradient)] = {
+        {"pixels", order.pixels}, {"in_order", order.in_order}, {"equal", order.equal}, {"total", order.total}};
   }
   if (!result.original_left_out.empty()) json["original_left_out"] = result.original_left_out;
   if (!result.notes.empty()) json["notes"] = result.notes;
@@ -186,10 +186,10 @@ Json to_json(const std::string& capture, const std::vector<InvocationResult>& re
   for (const InvocationResult& result : results) json["invocations"].push_back(to_json(result));
   if (!relaunched.empty()) json["relaunched"] = Json::array();
   for (const auto& [id, kernel, original, poison, altered] : relaunched) {
-    Json one = {{"id", id}, {"kernel", kernel}, {"original", to_json(original)}};
-    if (poison) one["poison"] = to_json(*poison);
-    one["altered"] = altered;
-    json["relaunched"].push_back(std::move(one));
+    Json entry = {{"id", id}, {"kernel", kernel}, {"original", to_json(original)}};
+    if (poison) entry["poison"] = to_json(*poison);
+    entry["altered"] = altered;
+    json["relaunched"].push_back(std::move(entry));
   }
   if (!not_replayed.empty()) json["not_replayed"] = Json::array();
   for (const auto& [id, why] : not_replayed) json["not_replayed"].push_back({{"id", id}, {"why", why}});

@@ -72,43 +72,44 @@ void append_repeats(Lines& lines, const InvocationResult& result) {
 }
 
 void append_recorded_order(Lines& lines, const InvocationResult& result) {
-  for (const RecordedOrder& one : result.recorded_order) {
-    const bool all = one.in_order == one.pixels, equal = one.equal == one.total;
+  for (const RecordedOrder& order : result.recorded_order) {
+    const bool all = order.in_order == order.pixels, equal = order.equal == order.total;
     lines.blank();
     lines.add(
         "  recorded_order: {}: the order of additions was found for {} of {} pixels{}; {} of {} elements have the "
         "recorded bits{}",
-        name_of(one.gradient), thousands(one.in_order), thousands(one.pixels),
-        all ? "" : ", the others are added in the order of the samples", thousands(one.equal), thousands(one.total),
+        name_of(order.gradient), thousands(order.in_order), thousands(order.pixels),
+        all ? "" : ", the others are added in the order of the samples", thousands(order.equal), thousands(order.total),
         equal ? ": an exact replay" : "");
   }
 }
 
 // Adds a note on advice that concerns elements reported above.
-void add_note(Page& page, int64_t elements, int64_t told) {
-  if (told == 0) return;
+void add_note(Page& page, int64_t elements, int64_t reported) {
+  if (reported == 0) return;
   page.blank();
-  page.paragraph({{Style::kLabel, "note"},
-                  {Style::kBold, ":"},
-                  {fmt::format(" a test against grid_sample in float32 fails in {}, {} above for the same cause",
-                               elements_text(elements),
-                               told == elements ? "told" : fmt::format("{} of them told", thousands(told)))}},
-                 0, 2);
+  page.paragraph(
+      {{Style::kLabel, "note"},
+       {Style::kBold, ":"},
+       {fmt::format(" a test against grid_sample in float32 fails in {}, {} above for the same cause",
+                    elements_text(elements),
+                    reported == elements ? "reported" : fmt::format("{} of them reported", thousands(reported)))}},
+      0, 2);
 }
 
 void add_diagnoses(Page& page, const InvocationResult& result, const ReportSettings& settings, bool several) {
   const auto& groups = result.report.groups;
-  int64_t advised = 0, told = 0;
+  int64_t advised = 0, reported = 0;
   for (const Group& group : groups) {
-    if (const int64_t known = group.advisory ? told_elsewhere(group, groups) : 0; known > 0) {
+    if (const int64_t known = group.advisory ? reported_elsewhere(group, groups) : 0; known > 0) {
       advised += group.elements;
-      told += known;
+      reported += known;
       continue;
     }
     page.blank();
     add_diagnosis(page, group, result, settings, several);
   }
-  add_note(page, advised, told);
+  add_note(page, advised, reported);
 }
 
 void add_heading(Page& page, const InvocationResult& result) {
@@ -116,7 +117,7 @@ void add_heading(Page& page, const InvocationResult& result) {
   page.paragraph({{Style::kBold, fmt::format("Invocation {}:", result.invocation.id)},
                   {" "},
                   {fmt::format("{}, {}, {}", facts.kernel.empty() ? "(kernel not named)" : facts.kernel,
-                               conventions_told(result.invocation), tolerance_text(result))}},
+                               operator_and_conventions(result.invocation), tolerance_text(result))}},
                  0, 2);
   page.paragraph({{result.call->text_of_sizes()}}, 2, 2);
 }
@@ -191,7 +192,7 @@ void add_invocations(Page& page, const std::vector<InvocationResult>& results, c
   if (!further.empty()) {
     page.blank();
     page.paragraph({{Style::kBold, fmt::format("Invocations {}:", ids_text(further))},
-                    {" there is more to tell of these (--verbose, --json or --invocation)"}},
+                    {" there is more to report of these (--verbose, --json or --invocation)"}},
                    0, 2);
   }
   add_the_rest(page, quiet);

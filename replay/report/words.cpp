@@ -57,9 +57,9 @@ int digits_of(const InvocationResult& result, Gradient gradient) {
 std::string number_text(double x, int digits) { return fmt::format("{:.{}g}", x, digits); }
 
 // Returns a value to print beside another one, with further digits where both would look the same.
-std::string number_beside(double x, double other, int digits) {
+std::string number_beside(double x, double shown, int digits) {
   for (const int more : {std::max(digits, 9), 12, 17}) {
-    if (std::string text = number_text(x, more); text != number_text(other, digits) || x == other) return text;
+    if (std::string text = number_text(x, more); text != number_text(shown, digits) || x == shown) return text;
   }
   return number_text(x, 17);
 }
@@ -202,11 +202,11 @@ std::string tolerance_text(const InvocationResult& result) {
   if (result.tolerance)
     return fmt::format("tolerance atol {:g}, rtol {:g}", result.tolerance->atol, result.tolerance->rtol);
   if (result.customary)
-    return "no tolerance recorded or given: drift is beyond the customary one, and what rounding explains";
-  return "no tolerance recorded or given: drift is what rounding cannot explain";
+    return "no tolerance recorded or given: elements beyond rounding and the customary tolerance are reported";
+  return "no tolerance recorded or given: elements beyond rounding are reported";
 }
 
-std::string conventions_told(const capture::Invocation& invocation) {
+std::string operator_and_conventions(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   if (facts.dialect.empty()) {
     const std::string conventions = conventions_text(invocation);
@@ -216,15 +216,15 @@ std::string conventions_told(const capture::Invocation& invocation) {
                      facts.align_corners);
 }
 
-int64_t told_elsewhere(const Group& advice, const std::vector<Group>& groups) {
-  int64_t told = 0;
+int64_t reported_elsewhere(const Group& advice, const std::vector<Group>& groups) {
+  int64_t reported = 0;
   for (const Group& group : groups) {
     if (group.advisory || group.gradient != advice.gradient || group.cause != advice.cause) continue;
     for (const auto& [flat, count] : advice.runs) {
-      for (int64_t i = flat; i < flat + count; ++i) told += group.contains(i);
+      for (int64_t i = flat; i < flat + count; ++i) reported += group.contains(i);
     }
   }
-  return told;
+  return reported;
 }
 
 }  // namespace msda::replay

@@ -29,7 +29,7 @@ std::string whereabouts_of(const analysis::Group& group, const InvocationResult&
 std::string patterns_of(const analysis::Group& group);
 // Returns how many of the elements are, for the same cause, in a group that is no advice: what a test against
 // grid_sample in float32 meets is mostly what the recorded reference met.
-int64_t told_elsewhere(const analysis::Group& advice, const std::vector<analysis::Group>& groups);
+int64_t reported_elsewhere(const analysis::Group& advice, const std::vector<analysis::Group>& groups);
 
 // "batch 0, query 948, head 0, level 0 (64 x 64), point 2, x"; breaks between lines at the commas only.
 std::string place_of(const analysis::Finding& finding, const InvocationResult& result);
@@ -41,7 +41,7 @@ std::string elements_text(int64_t count);
 // "grad_value[0,3,1,7]"
 std::string element_name(const analysis::Finding& finding);
 
-std::string conventions_told(const capture::Invocation& invocation);  // with the operator, or its dialect
+std::string operator_and_conventions(const capture::Invocation& invocation);  // with the operator, or its dialect
 std::string tolerance_text(const InvocationResult& result);
 // Units in the last place say something of numbers that agree to some digits; "-" for others.
 std::string ulp_text(uint64_t ulp);

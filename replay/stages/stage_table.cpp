@@ -178,8 +178,8 @@ bool is_shown_for(const Intermediate& stage, analysis::Gradient gradient) {
 
 // Returns the sample that an element of a sample's gradient belongs to.
 int64_t sample_of(const analysis::ElementId& element, const std::vector<Intermediate>& stages) {
-  const auto of = std::ranges::find(stages, std::optional(element.gradient), &Intermediate::gradient);
-  return element.flat / of->width();
+  const auto stage = std::ranges::find(stages, std::optional(element.gradient), &Intermediate::gradient);
+  return element.flat / stage->width();
 }
 
 void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
@@ -250,7 +250,7 @@ std::string recorded_drift_text(const Json& recorded) {
   }
   if (!recorded.contains("differs_in")) return "";
   const std::vector<std::string> names = recorded["differs_in"];
-  return names.empty() ? "equal to the replay, as far as the summary tells"
+  return names.empty() ? "equal to the replay, as far as the summary shows"
                        : fmt::format("differs from the replay in {}", fmt::join(names, ", "));
 }
 

@@ -16,8 +16,8 @@
 
 namespace msda::replay {
 
-// For each stage: extremes, NaN and infinities of the deterministic float32 replay and of float64, and their distance;
-// `recorded`, if the capture has the stage: the same for the recorded stage, and its difference from the replay.
+// Returns for each stage extremes, NaN and infinities of the deterministic float32 replay and of float64, and their
+// distance; and `recorded`, if the capture has the stage: the same for it, and its difference from the replay.
 Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int threads, Devices& devices,
                    const Progress& progress);
 

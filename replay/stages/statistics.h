@@ -37,17 +37,17 @@ struct Statistics {
 
   // Returns the facts that differ from `other`, by their names in JSON, except smallest_magnitude, which few summaries
   // have.
-  std::vector<std::string> differs_in(const Statistics& other) const {
+  std::vector<std::string> differs_in(const Statistics& reference) const {
     std::vector<std::string> names;
     const auto compare = [&](const char* name, auto mine, auto theirs) {
       if (mine != theirs) names.emplace_back(name);
     };
-    compare("count", count, other.count);
-    compare("nan", nan, other.nan);
-    compare("infinite", infinite, other.infinite);
-    compare("zero", zero, other.zero);
-    compare("lowest", lowest, other.lowest);
-    compare("highest", highest, other.highest);
+    compare("count", count, reference.count);
+    compare("nan", nan, reference.nan);
+    compare("infinite", infinite, reference.infinite);
+    compare("zero", zero, reference.zero);
+    compare("lowest", lowest, reference.lowest);
+    compare("highest", highest, reference.highest);
     return names;
   }
 

@@ -146,20 +146,20 @@ std::string evidence_text(const Surveyed& kernel) {
 }
 
 std::string places_text(const Surveyed& kernel) {
-  constexpr size_t kMostTold = 3;
+  constexpr size_t kMostListed = 3;
   auto places = places_of(kernel, "communication");
   const bool communicates = kernel.verdict == SurveyVerdict::kArrivalOrder && !places.empty();
   if (!communicates) places = places_of(kernel, "additions");
-  std::vector<std::string> told;  // each but once: many instructions have one line
+  std::vector<std::string> lines;  // each but once: many instructions have one line
   for (const SurveyPlace& place : places) {
     const auto& [file, line] = place.lines.back();
     const std::string text = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), line);
-    if (std::ranges::find(told, text) == told.end()) told.push_back(text);
+    if (std::ranges::find(lines, text) == lines.end()) lines.push_back(text);
   }
-  if (told.empty()) return "";
+  if (lines.empty()) return "";
   std::string text = communicates ? "Its blocks hand results on at " : "Its additions stand at ";
-  for (size_t i = 0; i < std::min(told.size(), kMostTold); ++i) text += (i == 0 ? "" : ", ") + told[i];
-  if (told.size() > kMostTold) text += fmt::format(", and {} more lines (--json)", told.size() - kMostTold);
+  for (size_t i = 0; i < std::min(lines.size(), kMostListed); ++i) text += (i == 0 ? "" : ", ") + lines[i];
+  if (lines.size() > kMostListed) text += fmt::format(", and {} more lines (--json)", lines.size() - kMostListed);
   return text + ".";
 }
 

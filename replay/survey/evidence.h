@@ -10,7 +10,7 @@
 
 namespace msda::replay {
 
-// From a text of the capture (docs/capture-format.md). Nothing if it is none.
+// Reads a text of the capture (docs/capture-format.md). Returns nothing if it is none.
 std::optional<std::vector<SurveyPlace>> survey_places(const std::string& text);
 
 // "Of 2,000 additions ... ": what order can change, and what differed; or why that is not known. Empty if it was not

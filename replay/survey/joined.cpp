@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kSums[] = {"launches", "surveyed", "varied", "depend"};
 
-// From the gravest on.
+// Ranks verdicts from the gravest on.
 int rank_of(std::string_view verdict) {
   int rank = 0;
   while (rank < static_cast<int>(SurveyVerdict::kDeterministic) &&
@@ -98,9 +98,10 @@ void add_kernel_text(Lines& lines, const Json& kernel, int64_t surveys, bool sho
 
 std::string headline_of(const Json& joined) {
   const Json &kernels = joined.at("kernels"), &captures = joined.at("captures");
-  const auto surveys = std::ranges::count_if(captures, [](const Json& one) { return one.contains("surveyed"); });
+  const auto surveys =
+      std::ranges::count_if(captures, [](const Json& capture) { return capture.contains("surveyed"); });
   const auto varying = std::ranges::count_if(
-      captures, [](const Json& one) { return one.contains("surveyed") && count_at(one, "status") == 1; });
+      captures, [](const Json& capture) { return capture.contains("surveyed") && count_at(capture, "status") == 1; });
   const auto of_kernels = std::ranges::count_if(kernels, part_varies);
   if (of_kernels == 0)
     return fmt::format("none of {} varied, in {}", counted(std::ssize(kernels), "kernel"), counted(surveys, "survey"));
@@ -145,16 +146,16 @@ Lines joined_surveys_text(const Json& joined, bool all, size_t columns) {
   Lines lines;
   lines.add("{}", headline_of(joined));
   const auto surveys =
-      std::ranges::count_if(joined.at("captures"), [](const Json& one) { return one.contains("surveyed"); });
+      std::ranges::count_if(joined.at("captures"), [](const Json& capture) { return capture.contains("surveyed"); });
   std::map<std::string, int> codes;  // by the kernel's name
   for (const Json& kernel : joined.at("kernels")) ++codes[text_at(kernel, "mangled")];
-  bool is_any_told = false;
+  bool is_any_shown = false;
   for (const Json& kernel : joined.at("kernels")) {
     if (!all && !part_varies(kernel)) continue;
     add_kernel_text(lines, kernel, surveys, codes[text_at(kernel, "mangled")] > 1, all, columns);
-    is_any_told = true;
+    is_any_shown = true;
   }
-  if (is_any_told) lines.add("msda-replay survey CAPTURE tells why, who launched it, and what to type.");
+  if (is_any_shown) lines.add("msda-replay survey CAPTURE explains why, who launched it, and what to type.");
   return lines;
 }
 

@@ -46,8 +46,8 @@ bool varies_beside(const Surveyed& kernel) { return kernel.fact("varied_beside")
 
 std::string caller_text(const Surveyed& kernel) {
   std::string text;
-  for (const std::string& one : {kernel.node, kernel.operation, kernel.python}) {
-    if (!one.empty()) text += (text.empty() ? " Launched by " : ", ") + one;
+  for (const std::string& caller : {kernel.node, kernel.operation, kernel.python}) {
+    if (!caller.empty()) text += (text.empty() ? " Launched by " : ", ") + caller;
   }
   return text.empty() ? "" : text + ".";
 }

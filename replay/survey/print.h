@@ -10,8 +10,8 @@
 
 namespace msda::replay {
 
-// At most `columns` wide but for names of files. With `all` each kernel, else those that vary and those that were not
-// surveyed.
+// Returns lines of at most `columns`, but for names of files. With `all` it lists each kernel, else those that vary and
+// those that were not surveyed.
 Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kernels, bool all, size_t columns);
 
 // docs/survey.schema.json

@@ -11,7 +11,7 @@ struct Remedy {
   std::string source;  // a page of this project's, or an address
 };
 
-// By the kernel's name, as it stands in its source. Null if nothing is known.
+// Finds the remedy by the kernel's name, as it stands in its source. Returns null if nothing is known.
 const Remedy* remedy_for(const std::string& kernel);
 
 }  // namespace msda::replay

@@ -165,10 +165,10 @@ std::string reason_text(const std::string& reason) {
       {"shared_memory", "It changes memory of the host, or of another device"},
       {"over_limit",
        "No room for two copies of what it reaches, or too often none on the device (--memory allows more)"},
-      {"unknown_code", "Its code is not known: CUPTI tells it (msda-replay doctor)"},
+      {"unknown_code", "Its code is not known: CUPTI provides it (msda-replay doctor)"},
       {"calls_out", "It prints, allocates, or launches kernels itself"},
       {"busy", "Other work on the device, or the launch itself, did not end within 10 s"},
-      {"parameters_unknown", "The driver does not tell its parameters"},
+      {"parameters_unknown", "The driver does not describe its parameters"},
       {"refused", "The driver refused"}};
   const auto found = kTexts.find(reason);
   return found != kTexts.end() ? found->second : reason;
@@ -176,11 +176,11 @@ std::string reason_text(const std::string& reason) {
 
 std::vector<Surveyed> survey_of(const std::string& capture) {
   std::vector<Surveyed> all;
-  for (const capture::SurveyedKernel& one : capture::IsolatedReader(capture).survey()) {
+  for (const capture::SurveyedKernel& recorded : capture::IsolatedReader(capture).survey()) {
     Surveyed& kernel = all.emplace_back();
     const auto text = [&](const char* name) {
-      const auto found = one.texts.find(name);
-      return found != one.texts.end() ? found->second : "";
+      const auto found = recorded.texts.find(name);
+      return found != recorded.texts.end() ? found->second : "";
     };
     kernel.mangled = text("kernel");
     kernel.kernel_digest = text("kernel_digest");
@@ -190,20 +190,20 @@ std::vector<Surveyed> survey_of(const std::string& capture) {
     kernel.kernel = text::demangled(kernel.mangled);
     kernel.added_type = text("evidence_type");
     kernel.evidence_missing = text("evidence_missing");
-    kernel.facts = one.integers;
-    kernel.numbers = one.numbers;
+    kernel.facts = recorded.integers;
+    kernel.numbers = recorded.numbers;
     const auto damaged = [&](const std::string& what) {
       return BadInput(fmt::format("{}: the survey says of {} that {}: the file is damaged; record again", capture,
                                   kernel.mangled, what));
     };
-    for (const auto& [fact, count] : one.integers) {
+    for (const auto& [fact, count] : recorded.integers) {
       constexpr int64_t kMost = int64_t{1} << 40;  // sums of these do not overflow
       if (count < 0 || count > kMost) {
         throw damaged(fmt::format("{} is {}", fact, count));
       }
       if (fact.starts_with(kUnsurveyed)) kernel.not_surveyed[fact.substr(kUnsurveyed.size())] = count;
     }
-    for (const auto& [fact, number] : one.numbers) {
+    for (const auto& [fact, number] : recorded.numbers) {
       if (!std::isfinite(number) || number < 0) throw damaged(fmt::format("{} is {}", fact, number));
     }
     for (const char* kind : {"additions", "communication"}) {

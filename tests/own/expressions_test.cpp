@@ -286,11 +286,11 @@ TEST(OwnExpressions, Refuses) {
   refuses(segments(),
           R"({"name": "mine", "sizes": {"r": "n * 100000000"}, "outputs": [{"tensor": "y", "index": ["s", "c"],
                           "over": ["r"], "addends": "x[0, c]"}]})",
-          "2^26 are looked at at most");
+          "2^26 can be examined at most");
   refuses(segments(),
           R"({"name": "mine", "sizes": {"r": "n * 1000000"}, "outputs": [{"tensor": "y", "index": ["s", "c"],
                           "over": ["r"], "addends": "x[0, c]"}]})",
-          "2^28 are looked at at most");
+          "2^28 can be examined at most");
 }
 
 }  // namespace

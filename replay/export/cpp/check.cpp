@@ -16,10 +16,10 @@ void print_steps(const std::string& dialect, const std::string& arithmetic) {
   for (const auto& [name, value] : steps.all) std::printf("    %-18s %s\n", name.c_str(), value.c_str());
 }
 
-// As torch.testing.assert_close has it; what is compared with exact results must be finite.
-bool within_tolerance(double one, double other) {
-  if (one == other) return kAgainst != std::string("float64") || std::isfinite(one);
-  return std::isfinite(other) && std::abs(one - other) <= kAtol + kRtol * std::abs(other);
+// Compares as torch.testing.assert_close does; what is compared with exact results must be finite.
+bool within_tolerance(double value, double reference) {
+  if (value == reference) return kAgainst != std::string("float64") || std::isfinite(value);
+  return std::isfinite(reference) && std::abs(value - reference) <= kAtol + kRtol * std::abs(reference);
 }
 
 std::string text_of(const std::string& type, double value) {
@@ -31,26 +31,26 @@ std::string text_of(const std::string& type, double value) {
 int main(int argc, char** argv) {
   if (kFile[0] != 0) read_tensors(argc > 1 ? argv[1] : kFile);
   const Tensor& recorded = tensors.at(std::string("observed_") + kTensor);
-  const double one = recorded.at(kIndex);
-  double other = 0;
+  const double observed = recorded.at(kIndex);
+  double expected = 0;
   std::string type = recorded.stored;
   Steps steps;
   if (kAgainst == std::string("reference")) {
     const Tensor& reference = tensors.at(std::string("reference_") + kTensor);
-    other = reference.at(kIndex);
+    expected = reference.at(kIndex);
     type = reference.stored;
   } else if (kAgainst == std::string("float64")) {
-    other = computed(kDialect, "float64", steps);
+    expected = computed(kDialect, "float64", steps);
     type = "float64";
   } else {
-    other = rounded_to(type, computed(kAgainst, kArithmetic, steps));
+    expected = rounded_to(type, computed(kAgainst, kArithmetic, steps));
   }
-  const bool holds = within_tolerance(one, other);
+  const bool holds = within_tolerance(observed, expected);
   std::printf("%s is %s tolerance\n", kElement, holds ? "within" : "out of");
-  std::printf("  recorded: %s\n", text_of(recorded.stored, one).c_str());
-  std::printf("  %s: %s\n", kAgainst, text_of(type, other).c_str());
-  std::printf("  apart: %g, allowed %g (atol %g, rtol %g)\n", std::abs(one - other), kAtol + kRtol * std::abs(other),
-              kAtol, kRtol);
+  std::printf("  recorded: %s\n", text_of(recorded.stored, observed).c_str());
+  std::printf("  %s: %s\n", kAgainst, text_of(type, expected).c_str());
+  std::printf("  apart: %g, allowed %g (atol %g, rtol %g)\n", std::abs(observed - expected),
+              kAtol + kRtol * std::abs(expected), kAtol, kRtol);
   if (holds) return 0;
   std::printf("  cause: %s, at fault: %s\n  why: %s\n", kCause, kAtFault, kWhy);
   print_steps(kDialect, kArithmetic);

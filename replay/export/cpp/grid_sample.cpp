@@ -127,7 +127,7 @@ Real slope_along(const Sample<Real>& sample, size_t own, const std::vector<long>
       inner = slope_along(sample, own, image, left - 1, tap);
     } else {
       std::vector<long> at = image;
-      for (size_t one = sample.taps.size(); one-- > 0;) at.push_back(sample.taps[one][tap[one]].pixel);
+      for (size_t axis = sample.taps.size(); axis-- > 0;) at.push_back(sample.taps[axis][tap[axis]].pixel);
       if (*std::min_element(at.begin(), at.end()) >= 0) inner = Real(tensors.at("input").at(at));
     }
     const Real factor = left == 0 ? sample.taps[axis][i].slope : sample.taps[axis][i].weight;

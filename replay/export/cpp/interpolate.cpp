@@ -27,7 +27,7 @@ double exact_coordinate(int axis, long output) {
   return static_cast<double>(kCentred && !kNearest ? scaled - 0.5L : scaled);
 }
 
-// As kernels compute it, each result rounded.
+// Computes the coordinate as kernels do, each result rounded.
 template <class Real>
 double coordinate(int axis, long output) {
   const auto in = static_cast<double>(inside(axis)), out = static_cast<double>(outside(axis));
@@ -43,7 +43,7 @@ long within(double x, long most) {
   return std::isnan(x) ? 0 : static_cast<long>(std::min(std::max(x, 0.0), static_cast<double>(most)));
 }
 
-// As kernels for GPUs compute it, in float32.
+// Computes the end as kernels for GPUs do, in float32.
 long end_by_inverse(int axis, long boundary) {
   const double sizes = static_cast<double>(outside(axis)) / static_cast<double>(inside(axis));
   const float inverse = static_cast<float>(kScales[axis] > 0 ? kScales[axis] : sizes),

@@ -25,7 +25,7 @@ bool corners_clamp(const std::string& dialect) {
   return dialect == "msda_triton" && kPaddingMode == std::string("border");
 }
 
-// Where a location lands along one axis: in the cell between the pixels `low` and `low + 1`.
+// Returns where a location lands along one axis: in the cell between the pixels `low` and `low + 1`.
 template <class Real>
 Axis<Real> locate(const std::string& dialect, Real location, long size) {
   const Real last = Real(size - 1);
@@ -158,7 +158,7 @@ Real pixel_gradient(const std::string& dialect, Steps& steps) {
   }
   steps.add("addends", count);
   Real total = 0;
-  for (const auto& one : addends) total += sum_by_runs(one.second);
+  for (const auto& group : addends) total += sum_by_runs(group.second);
   return total;
 }
 

@@ -4,7 +4,7 @@
 double box_number(long box, long number) { return tensors.at("boxes").at({box, number}); }
 long side_of(const char* name, int axis) { return tensors.at(name).shape[3 - static_cast<size_t>(axis)]; }
 
-// Where a box starts along an axis (x, y), and the length of a bin.
+// Returns where a box starts along an axis (x, y), and the length of a bin.
 template <class Real>
 std::pair<Real, Real> box_along(long box, int axis) {
   const Real scale = Real(kSpatialScale[0]), offset = Real(kAligned ? 0.5 : 0);

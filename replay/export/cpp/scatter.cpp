@@ -5,7 +5,7 @@ struct Part {
   double number, weight;
 };
 
-// In the order in which they are added.
+// Returns the contributions in the order in which they are added.
 template <class Real>
 std::vector<Part> contributions();
 // Sets `value` to what is in the element without any of them. Returns false if that is nothing.
@@ -20,8 +20,8 @@ Real tree_sum(const Real* addends, size_t count) {
   return tree_sum(addends, half) + tree_sum(addends + half, count - half);
 }
 
-// In float64, one after the other. What rounding alone may bring to the element has a weight of 0, and no NaN of its
-// own.
+// Adds in float64, one after the other. What rounding alone may bring to the element has a weight of 0, and no NaN of
+// its own.
 double exact_sum(const std::vector<Part>& parts, bool begins, double begin) {
   double total = 0;
   for (const Part& part : parts) {

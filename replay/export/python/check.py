@@ -23,18 +23,18 @@ def expected():
     return rounded_to(stored, computed(AGAINST, np.dtype(ARITHMETIC).type)), stored
 
 
-def within_tolerance(one, other):
-    """As torch.testing.assert_close has it; what is compared with exact results must be finite."""
-    one, other = float(one), float(other)
-    if one == other:
-        return AGAINST != "float64" or math.isfinite(one)
-    return math.isfinite(other) and abs(one - other) <= ATOL + RTOL * abs(other)
+def within_tolerance(value, reference):
+    """Compares as torch.testing.assert_close does; what is compared with exact results must be finite."""
+    value, reference = float(value), float(reference)
+    if value == reference:
+        return AGAINST != "float64" or math.isfinite(value)
+    return math.isfinite(reference) and abs(value - reference) <= ATOL + RTOL * abs(reference)
 
 
 def table():
     """What each arithmetic gives, step by step."""
     columns = {}
-    for dialect, real in dict.fromkeys([(DIALECT, ARITHMETIC), *((other, ARITHMETIC) for other in OTHER_DIALECTS),
+    for dialect, real in dict.fromkeys([(DIALECT, ARITHMETIC), *((dialect, ARITHMETIC) for dialect in OTHER_DIALECTS),
                                         (DIALECT, "float64")]):
         steps = {}
         value = computed(dialect, np.dtype(real).type, steps)
@@ -47,22 +47,22 @@ def table():
     return "\n".join("    " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
-def report(one, stored, other, other_stored, against):
+def report(value, stored, wanted, wanted_stored, against):
     element = f"{TENSOR}[{','.join(map(str, INDEX))}]"
-    apart, allowed = abs(float(one) - float(other)), ATOL + RTOL * abs(float(other))
+    apart, allowed = abs(float(value) - float(wanted)), ATOL + RTOL * abs(float(wanted))
     return "\n".join([
-        f"{element} is out of tolerance: recorded {one!s}, {against} {other!s}",
-        f"  recorded: {one!s} ({stored} {bits_of(stored, one)})",
-        f"  {against}: {other!s} ({other_stored} {bits_of(other_stored, other)})",
+        f"{element} is out of tolerance: recorded {value!s}, {against} {wanted!s}",
+        f"  recorded: {value!s} ({stored} {bits_of(stored, value)})",
+        f"  {against}: {wanted!s} ({wanted_stored} {bits_of(wanted_stored, wanted)})",
         f"  apart: {apart:g}, allowed {allowed:g} (atol {ATOL:g}, rtol {RTOL:g})",
         f"  cause: {CAUSE}, at fault: {AT_FAULT}", f"  why: {WHY}", "  step by step:", table(),
     ])
 
 
 def test_recorded_gradient():
-    one, stored = recorded()[INDEX], STORED[f"observed_{TENSOR}"]
-    other, other_stored = expected()
-    if not within_tolerance(one, other):
-        raise AssertionError(report(one, stored, other, other_stored, AGAINST))
+    value, stored = recorded()[INDEX], STORED[f"observed_{TENSOR}"]
+    wanted, wanted_stored = expected()
+    if not within_tolerance(value, wanted):
+        raise AssertionError(report(value, stored, wanted, wanted_stored, AGAINST))
 
 

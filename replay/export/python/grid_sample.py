@@ -85,7 +85,7 @@ def taps(axis, size):
 
 
 def sides():
-    """Of the image, in the order of the grid's axes: x, y, z."""
+    """Returns the sides of the image, in the order of the grid's axes: x, y, z."""
     return TENSORS["input"].shape[:1:-1]
 
 
@@ -95,14 +95,14 @@ def located(real, place):
 
 
 def slope_along(own, along, value):
-    """Of one channel: d interpolated value / d coordinate along the axis `own`. value(numbers of the taps)."""
+    """Returns, for one channel, d interpolated value / d coordinate along the axis `own`. value(numbers of the taps)."""
     others = [axis for axis in range(len(along)) if axis != own]
 
     def summed(axes, tap):
         if not axes:
-            factors, axis = [one.slope for one in along[own]], own
+            factors, axis = [read.slope for read in along[own]], own
         else:
-            factors, axis = [one.weight for one in along[axes[-1]]], axes[-1]
+            factors, axis = [read.weight for read in along[axes[-1]]], axes[-1]
         total = None
         for i, factor in enumerate(factors):
             tap[axis] = i
@@ -114,7 +114,7 @@ def slope_along(own, along, value):
 
 
 def sample_gradient(real, steps):
-    """Of one coordinate of the grid."""
+    """Returns the gradient with respect to one coordinate of the grid."""
     place, own = INDEX[:-1], INDEX[-1]
     found = located(real, place)
     for name, axis in zip("xyz", found):
@@ -138,7 +138,7 @@ def sample_gradient(real, steps):
 
 
 def pixel_gradient(real, steps):
-    """Of one channel of a pixel: the sum of what every sample adds that reads it."""
+    """Returns the gradient of one channel of a pixel: the sum of what every sample adds that reads it."""
     n, channel, *pixel = INDEX
     addends = []
     for place in np.ndindex(*TENSORS["grid"].shape[1:-1]):

@@ -7,7 +7,7 @@ CENTRED = MODE != "nearest" and (NEAREST or not ALIGN_CORNERS)
 
 
 def sizes(axis):
-    """Of the image and of the output along an axis: x, y, z."""
+    """Returns the sides of the image and of the output along an axis: x, y, z."""
     return TENSORS["observed_grad_input"].shape[-1 - axis], TENSORS["grad_output"].shape[-1 - axis]
 
 

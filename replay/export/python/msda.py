@@ -51,7 +51,7 @@ def corner_pixel(dialect, low, upper, size):
 
 
 def corner_pixels(dialect, x, y, height, width):
-    """Of the corners (y0,x0) (y0,x1) (y1,x0) (y1,x1) the pixels, by their numbers in the level."""
+    """Returns the pixels of the corners (y0,x0) (y0,x1) (y1,x0) (y1,x1), by their numbers in the level."""
     rows = [corner_pixel(dialect, y.low, upper, height) for upper in (0, 0, 1, 1)]
     columns = [corner_pixel(dialect, x.low, upper, width) for upper in (0, 1, 0, 1)]
     return [None if None in pair else pair[0] * width + pair[1] for pair in zip(rows, columns)]
@@ -86,7 +86,7 @@ def located(dialect, real, place):
 
 
 def sample_gradient(dialect, real, steps):
-    """Of the attention weight, or of a coordinate, of one sample."""
+    """Returns the gradient with respect to the attention weight, or to a coordinate, of one sample."""
     b, q, m, level, p = place = INDEX[:5]
     start, height, width = level_of(level)
     x, y = located(dialect, real, place)
@@ -111,7 +111,7 @@ def sample_gradient(dialect, real, steps):
 
 
 def pixel_gradient(dialect, real, steps):
-    """Of one channel of a pixel: the sum of what every sample adds that reads it."""
+    """Returns the gradient of one channel of a pixel: the sum of what every sample adds that reads it."""
     b, s, m, d = INDEX
     level = max(i for i in range(len(TENSORS["spatial_shapes"])) if level_of(i)[0] <= s)
     start, height, width = level_of(level)
@@ -152,5 +152,5 @@ def grad_by_torch(torch, device):
         total = total + (read * weights).sum(-1)
     output = total.reshape(batch, heads, -1, queries).permute(0, 3, 1, 2)
     output.backward(grad_output)
-    of = {"grad_value": value, "grad_sampling_locations": locations, "grad_attention_weights": attention}
-    return of[TENSOR].grad.cpu().numpy()
+    leaves = {"grad_value": value, "grad_sampling_locations": locations, "grad_attention_weights": attention}
+    return leaves[TENSOR].grad.cpu().numpy()

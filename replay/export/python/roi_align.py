@@ -29,7 +29,7 @@ def taps(at, size):
 
 
 def weights_along(real, box, axis):
-    """Of each bin the weights at the element's pixel, by the points that read it; and how many points a bin has."""
+    """Returns for each bin the weights at the element's pixel, by the points that read it; and how many points a bin has."""
     start, length = box_along(real, box, axis)
     count, size, own = points_along(length), TENSORS["observed_grad_input"].shape[-1 - axis], INDEX[3 - axis]
     half, bins = real(0.5), []

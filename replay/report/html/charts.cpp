@@ -130,7 +130,7 @@ void draw_histogram(Html& html, const UlpHistogram& histogram) {
     }
   }
   const auto caption = html.in("figcaption");
-  html.add("strong", fmt::format("{} from {}", name_of(histogram.of.gradient), histogram.of.against));
+  html.add("strong", fmt::format("{} from {}", name_of(histogram.compared.gradient), histogram.compared.against));
   html.text(fmt::format(": {} of {} elements out of tolerance.", thousands(outside), thousands(all)));
 }
 
@@ -146,16 +146,16 @@ struct Scale {
 
   explicit Scale(const ErrorMap& map) {
     for (size_t i = 0; i < map.largest.size(); ++i) {
-      const double one = map.largest[i];
-      if (!std::isfinite(one)) infinite = true;
-      any = any || one > 0;
-      if (one > 0 && std::isfinite(one) && !map.outside[i]) {
-        least = std::min(least, one);
-        most = std::max(most, one);
+      const double largest = map.largest[i];
+      if (!std::isfinite(largest)) infinite = true;
+      any = any || largest > 0;
+      if (largest > 0 && std::isfinite(largest) && !map.outside[i]) {
+        least = std::min(least, largest);
+        most = std::max(most, largest);
       }
     }
   }
-  // From 1; 0: no difference.
+  // Returns a shade from 1 on; 0: no difference.
   int shade(const ErrorMap& map, int64_t bin) const {
     const double difference = map.largest[static_cast<size_t>(bin)];
     if (map.outside[static_cast<size_t>(bin)]) return kShades;

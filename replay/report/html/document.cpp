@@ -118,12 +118,12 @@ void add_notes(Html& html, const InvocationResult& result) {
   if (!result.original_left_out.empty()) note("Mode original is left out: " + result.original_left_out);
   if (result.original) add_lines(html, to_text(*result.original));
   if (result.poison) add_lines(html, to_text(*result.poison));
-  for (const RecordedOrder& one : result.recorded_order) {
+  for (const RecordedOrder& order : result.recorded_order) {
     note(
         fmt::format("recorded_order: {}: the order of additions was found for {} of {} pixels; {} of {} elements have "
                     "the recorded bits.",
-                    name_of(one.gradient), thousands(one.in_order), thousands(one.pixels), thousands(one.equal),
-                    thousands(one.total)));
+                    name_of(order.gradient), thousands(order.in_order), thousands(order.pixels), thousands(order.equal),
+                    thousands(order.total)));
   }
   for (const auto& [mode, repeats] : result.repeats) {
     for (const auto gradient : result.call->gradients()) {
@@ -133,31 +133,34 @@ void add_notes(Html& html, const InvocationResult& result) {
   }
 }
 
-std::string prefix_of(const ReportedInvocation& one) { return fmt::format("i{}", one.result.invocation.id); }
-
-// Adds what the page shows of one invocation beside its findings.
-void add_details(Html& html, const ReportedInvocation& one, const Json& kernels) {
-  const std::string prefix = prefix_of(one);
-  const InvocationResult& result = one.result;
-  add_section(html, prefix + "-comparisons", "Comparisons", [&] { add_comparisons(html, result); });
-  if (!one.pictures.maps.empty()) {
-    add_section(html, prefix + "-maps", "Where the errors are", [&] { add_maps(html, one.pictures); });
-    add_section(html, prefix + "-ulp", "How large the errors are", [&] { add_histograms(html, one.pictures, result); });
-  }
-  if (!one.stages.empty())
-    add_section(html, prefix + "-stages", "Stages", [&] { add_stages(html, one.stages, one.elements); });
-  if (!one.order.empty())
-    add_section(html, prefix + "-order", "Order of additions", [&] { add_order(html, one.order); });
-  if (!one.stress.empty())
-    add_section(html, prefix + "-stress", "Failure probability", [&] { add_probability(html, one.stress); });
-  if (!one.shown.empty())
-    add_section(html, prefix + "-launch", "Launch", [&] { add_launch(html, one.shown, kernels); });
+std::string prefix_of(const ReportedInvocation& invocation) {
+  return fmt::format("i{}", invocation.result.invocation.id);
 }
 
-void add_invocation_section(Html& html, const ReportedCapture& report, const ReportedInvocation& one) {
-  const InvocationResult& result = one.result;
+// Adds what the page shows of one invocation beside its findings.
+void add_details(Html& html, const ReportedInvocation& invocation, const Json& kernels) {
+  const std::string prefix = prefix_of(invocation);
+  const InvocationResult& result = invocation.result;
+  add_section(html, prefix + "-comparisons", "Comparisons", [&] { add_comparisons(html, result); });
+  if (!invocation.pictures.maps.empty()) {
+    add_section(html, prefix + "-maps", "Where the errors are", [&] { add_maps(html, invocation.pictures); });
+    add_section(html, prefix + "-ulp", "How large the errors are",
+                [&] { add_histograms(html, invocation.pictures, result); });
+  }
+  if (!invocation.stages.empty())
+    add_section(html, prefix + "-stages", "Stages", [&] { add_stages(html, invocation.stages, invocation.elements); });
+  if (!invocation.order.empty())
+    add_section(html, prefix + "-order", "Order of additions", [&] { add_order(html, invocation.order); });
+  if (!invocation.stress.empty())
+    add_section(html, prefix + "-stress", "Failure probability", [&] { add_probability(html, invocation.stress); });
+  if (!invocation.shown.empty())
+    add_section(html, prefix + "-launch", "Launch", [&] { add_launch(html, invocation.shown, kernels); });
+}
+
+void add_invocation_section(Html& html, const ReportedCapture& report, const ReportedInvocation& invocation) {
+  const InvocationResult& result = invocation.result;
   const capture::CallFacts& facts = result.invocation.facts;
-  const std::string prefix = prefix_of(one);
+  const std::string prefix = prefix_of(invocation);
   const bool several = report.invocations.size() > 1;
   const auto section = html.in("section", {{"class", "invocation"}, {"id", prefix}});
   {
@@ -166,7 +169,7 @@ void add_invocation_section(Html& html, const ReportedCapture& report, const Rep
     if (!facts.kernel.empty()) html.add("span", {{"class", "kernel mono"}}, facts.kernel);
   }
   html.add("p", {{"class", "quiet"}},
-           fmt::format("{}; {}; {}", conventions_told(result.invocation), tolerance_text(result),
+           fmt::format("{}; {}; {}", operator_and_conventions(result.invocation), tolerance_text(result),
                        result.call->text_of_sizes()));
   if (!facts.label.empty()) html.add("p", {{"class", "quiet"}}, "Recorded in " + facts.label);
   add_notes(html, result);
@@ -177,24 +180,25 @@ void add_invocation_section(Html& html, const ReportedCapture& report, const Rep
     if (result.compared) html.add("p", {{"class", good ? "note good" : "note"}}, "Nothing is out of tolerance.");
   } else {
     html.add("h3", {{"id", prefix + "-findings"}}, "Findings");
-    add_groups(html, result, one.pictures, place);
-    add_elements(html, result, one.pictures, place);
+    add_groups(html, result, invocation.pictures, place);
+    add_elements(html, result, invocation.pictures, place);
   }
   // If there are many invocations, those without findings are folded.
   if (several && result.report.groups.empty()) {
     const auto details = html.in("details", {{"class", "maps"}});
     html.add("summary", "Comparisons, errors, stages, launch");
-    add_details(html, one, report.shown["run"]["kernels"]);
+    add_details(html, invocation, report.shown["run"]["kernels"]);
   } else {
-    add_details(html, one, report.shown["run"]["kernels"]);
+    add_details(html, invocation, report.shown["run"]["kernels"]);
   }
 }
 
 // A list shows so many calls, and says how many more there are.
-constexpr int64_t kMostTold = 1000;
+constexpr int64_t kMostCallsListed = 1000;
 
 void add_more(Html& html, int64_t all) {
-  if (all > kMostTold) html.add("p", {{"class", "quiet"}}, fmt::format("And {} more.", thousands(all - kMostTold)));
+  if (all > kMostCallsListed)
+    html.add("p", {{"class", "quiet"}}, fmt::format("And {} more.", thousands(all - kMostCallsListed)));
 }
 
 // Adds one line for each invocation that is like too many others.
@@ -204,17 +208,17 @@ void add_brief(Html& html, const ReportedCapture& report) {
   const auto section = html.in("section", {{"id", "brief"}});
   html.add("h2", "Invocations in brief");
   html.add("p",
-           "Of each kind of finding, and of those without any, only the first invocations are shown in full. This "
-           "shows another one:");
+           "Only the first invocations of each kind of finding, and the first without any, are shown in full. To show "
+           "another one:");
   add_command(html, fmt::format("msda-replay report {} --invocation N -o invocation.html", report.flags));
   {
     const auto table = html.in("table", {{"class", "captures"}});
     int64_t rows = 0;
-    for (const ReportedInvocation& one : report.invocations) {
-      if (!one.is_brief || rows++ >= kMostTold) continue;
+    for (const ReportedInvocation& invocation : report.invocations) {
+      if (!invocation.is_brief || rows++ >= kMostCallsListed) continue;
       const auto row = html.in("tr");
-      html.add("td", fmt::format("Invocation {}", one.result.invocation.id));
-      html.add("td", {{"class", "wrap"}}, conclusion_of(one.result).verdict.summary);
+      html.add("td", fmt::format("Invocation {}", invocation.result.invocation.id));
+      html.add("td", {{"class", "wrap"}}, conclusion_of(invocation.result).verdict.summary);
     }
   }
   add_more(html, all);
@@ -226,7 +230,8 @@ void add_others(Html& html, const ReportedCapture& report) {
   html.add("h2", "Other invocations");
   if (!report.relaunched.empty()) add_lines(html, to_text(report.relaunched));
   const auto all = static_cast<int64_t>(report.not_replayed.size());
-  for (const auto& [id, why] : std::span(report.not_replayed).first(static_cast<size_t>(std::min(all, kMostTold))))
+  for (const auto& [id, why] :
+       std::span(report.not_replayed).first(static_cast<size_t>(std::min(all, kMostCallsListed))))
     html.add("p", {{"class", "note"}}, fmt::format("Invocation {} is not replayed: {}", id, why));
   add_more(html, all);
 }
@@ -258,26 +263,27 @@ std::vector<Link> links_of(const ReportedCapture& report) {
   std::vector<Link> links;
   constexpr size_t kMost = 12;
   const bool single = report.invocations.size() == 1;
-  for (const ReportedInvocation& one : report.invocations) {
-    const std::string prefix = prefix_of(one);
-    if (one.is_brief) continue;
+  for (const ReportedInvocation& invocation : report.invocations) {
+    const std::string prefix = prefix_of(invocation);
+    if (invocation.is_brief) continue;
     if (!single) {
-      if (links.size() < kMost) links.push_back({prefix, fmt::format("Invocation {}", one.result.invocation.id)});
+      if (links.size() < kMost)
+        links.push_back({prefix, fmt::format("Invocation {}", invocation.result.invocation.id)});
       continue;
     }
-    if (!one.result.report.groups.empty()) {
+    if (!invocation.result.report.groups.empty()) {
       links.push_back({prefix + "-findings", "Findings"});
       links.push_back({prefix + "-elements", "Elements"});
     }
     links.push_back({prefix + "-comparisons", "Comparisons"});
-    if (!one.pictures.maps.empty()) {
+    if (!invocation.pictures.maps.empty()) {
       links.push_back({prefix + "-maps", "Error maps"});
       links.push_back({prefix + "-ulp", "Error sizes"});
     }
-    if (!one.stages.empty()) links.push_back({prefix + "-stages", "Stages"});
-    if (!one.order.empty()) links.push_back({prefix + "-order", "Order"});
-    if (!one.stress.empty()) links.push_back({prefix + "-stress", "Probability"});
-    if (!one.shown.empty()) links.push_back({prefix + "-launch", "Launch"});
+    if (!invocation.stages.empty()) links.push_back({prefix + "-stages", "Stages"});
+    if (!invocation.order.empty()) links.push_back({prefix + "-order", "Order"});
+    if (!invocation.stress.empty()) links.push_back({prefix + "-stress", "Probability"});
+    if (!invocation.shown.empty()) links.push_back({prefix + "-launch", "Launch"});
   }
   if (std::ranges::any_of(report.invocations, &ReportedInvocation::is_brief)) links.push_back({"brief", "In brief"});
   if (!report.relaunched.empty() || !report.not_replayed.empty()) links.push_back({"others", "Others"});
@@ -295,8 +301,8 @@ std::string html_of(const ReportedCapture& report) {
     const auto frame = body.in("div", {{"class", "frame"}});
     add_navigation(body, links_of(report));
     const auto main = body.in("main");
-    for (const ReportedInvocation& one : report.invocations) {
-      if (!one.is_brief) add_invocation_section(body, report, one);
+    for (const ReportedInvocation& invocation : report.invocations) {
+      if (!invocation.is_brief) add_invocation_section(body, report, invocation);
     }
     add_brief(body, report);
     add_others(body, report);
@@ -352,7 +358,7 @@ void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
   html.add("h4", heading_of(title));
   const Json& worst = group["worst"];
   {
-    const auto list = html.in("dl", {{"class", "telling"}});
+    const auto list = html.in("dl", {{"class", "described"}});
     const auto add = [&](const char* name, const std::string& text) {
       html.add("dt", name);
       html.add("dd", text);
@@ -382,38 +388,38 @@ void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
 }
 
 // Returns which process, and which tests, a capture comes from.
-std::string origin_of(const Json& one) {
+std::string origin_of(const Json& capture) {
   std::vector<std::string> whose;
-  if (one.contains("rank")) whose.push_back("rank " + plain_text(one["rank"]));
-  if (one.contains("labels")) whose.push_back(plain_text(one["labels"]));
+  if (capture.contains("rank")) whose.push_back("rank " + plain_text(capture["rank"]));
+  if (capture.contains("labels")) whose.push_back(plain_text(capture["labels"]));
   return fmt::format("{}", fmt::join(whose, ", "));
 }
 
 // Returns the badge of a survey, or of a verdict.
-Chip chip_of_capture(const Json& told, bool is_survey) {
-  const auto grade = told["grade"].get<std::string>();
-  if (!is_survey) return chip_of(grade, !told["causes"].empty());
-  return {chip_of(grade, false).style, told["varying"] > 0 ? "Varies" : "Steady"};
+Chip chip_of_capture(const Json& judged, bool is_survey) {
+  const auto grade = judged["grade"].get<std::string>();
+  if (!is_survey) return chip_of(grade, !judged["causes"].empty());
+  return {chip_of(grade, false).style, judged["varying"] > 0 ? "Varies" : "Steady"};
 }
 
-void add_capture_row(Html& html, const Json& one, const std::string& page) {
-  const bool read = !one.contains("error");
+void add_capture_row(Html& html, const Json& capture, const std::string& page) {
+  const bool read = !capture.contains("error");
   const auto row = html.in("tr");
   {
     const auto cell = html.in("td");
-    add_capture_name(html, one["capture"], page);
-    if (const std::string origin = origin_of(one); !origin.empty()) {
+    add_capture_name(html, capture["capture"], page);
+    if (const std::string origin = origin_of(capture); !origin.empty()) {
       html.add("div", {{"class", "quiet"}}, origin);
     }
   }
-  const bool is_survey = one.contains("survey");
-  const Json& told = read ? one[is_survey ? "survey" : "verdict"] : one;
+  const bool is_survey = capture.contains("survey");
+  const Json& judged = read ? capture[is_survey ? "survey" : "verdict"] : capture;
   {
-    const Chip grade = read ? chip_of_capture(told, is_survey) : Chip{"error", "Not read"};
+    const Chip grade = read ? chip_of_capture(judged, is_survey) : Chip{"error", "Not read"};
     const auto cell = html.in("td");
     add_chip(html, grade.style, grade.word);
   }
-  html.add("td", {{"class", "wrap"}}, told[read ? "summary" : "error"].get<std::string>());
+  html.add("td", {{"class", "wrap"}}, judged[read ? "summary" : "error"].get<std::string>());
 }
 
 // What was found in the captures without a survey.
@@ -435,7 +441,7 @@ std::string html_of_index(const Json& joined, const Json& surveys, const std::ve
   const Json& captures = joined["captures"];
   PageOf page_of;
   for (size_t i = 0; i < captures.size(); ++i) page_of[captures[i]["capture"]] = pages[i];
-  const auto is_survey = [](const Json& one) { return one.contains("survey"); };
+  const auto is_survey = [](const Json& capture) { return capture.contains("survey"); };
   const bool has_surveys = std::ranges::any_of(captures, is_survey);
   const bool has_others = !std::ranges::all_of(captures, is_survey);
   std::vector<Link> links{{"captures", "Captures"}};

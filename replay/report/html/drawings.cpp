@@ -76,14 +76,14 @@ std::optional<Crossing> crossing_of(const Finding& finding) {
   const auto near = static_cast<float>(std::max(std::abs(crossing.boundary), 0x1p-10));
   crossing.ulp =
       ulps > 0 && std::abs(distance) > 0 ? std::abs(distance) / ulps : std::nextafter(near, HUGE_VALF) - near;
-  for (auto [side, told] :
+  for (auto [side, side_evidence] :
        {std::pair{&crossing.observed, &evidence["sides"][0]}, {&crossing.expected, &evidence["sides"][1]}}) {
-    side->name = (*told)["side"];
-    if (told->contains("coordinate")) side->coordinate = number_of((*told)["coordinate"]);
-    side->error = number_of((*told)["coordinate_error_bound"]);
-    side->gradient = number_of((*told)["gradient_there"]);
-    side->cell = (*told)["cell"];
-    side->clipped = (*told)["clipped"];
+    side->name = (*side_evidence)["side"];
+    if (side_evidence->contains("coordinate")) side->coordinate = number_of((*side_evidence)["coordinate"]);
+    side->error = number_of((*side_evidence)["coordinate_error_bound"]);
+    side->gradient = number_of((*side_evidence)["gradient_there"]);
+    side->cell = (*side_evidence)["cell"];
+    side->clipped = (*side_evidence)["clipped"];
   }
   const bool drawable = std::isfinite(crossing.boundary) && std::isfinite(crossing.ulp) && crossing.ulp > 0 &&
                         std::isfinite(crossing.observed.gradient) && std::isfinite(crossing.expected.gradient);

@@ -120,7 +120,7 @@ void add_group(Html& html, const InvocationResult& result, const ListedFinding& 
   {
     const auto columns = html.in("div", {{"class", "worst"}});
     {
-      const auto list = html.in("dl", {{"class", "telling"}});
+      const auto list = html.in("dl", {{"class", "described"}});
       if (several) {
         add_row(html, "where", whereabouts_of(group, result));
         add_row(html, "how", patterns_of(group));
@@ -170,7 +170,7 @@ void add_element(Html& html, const InvocationResult& result, const ListedFinding
     html.add("span", {{"class", "number"}}, fmt::format("{:.3g}", std::abs(finding.observed - finding.expected)));
   }
   {
-    const auto list = html.in("dl", {{"class", "telling"}});
+    const auto list = html.in("dl", {{"class", "described"}});
     add_row(html, "where", place_of(finding, result));
     add_row(html, "values", values_text(finding, result));
     add_row(html, "why", finding.why);
@@ -235,21 +235,22 @@ void add_command(Html& html, const std::string& command) {
 
 void add_groups(Html& html, const InvocationResult& result, const Pictures& pictures, const FindingsPlace& place) {
   const auto& groups = result.report.groups;
-  int64_t advised = 0, told = 0;
+  int64_t advised = 0, reported = 0;
   for (const ListedFinding& listed : pictures.listed) {
     const Group& group = groups[listed.group];
     if (listed.finding != group.farthest) continue;
-    if (const int64_t known = group.advisory ? told_elsewhere(group, groups) : 0; known > 0) {
+    if (const int64_t known = group.advisory ? reported_elsewhere(group, groups) : 0; known > 0) {
       advised += group.elements;
-      told += known;
+      reported += known;
       continue;
     }
     add_group(html, result, listed, place);
   }
-  if (told == 0) return;
+  if (reported == 0) return;
   html.add("p", {{"class", "quiet"}},
            fmt::format("A test against grid_sample in float32 fails in {}, {} above for the same cause.",
-                       elements_text(advised), told == advised ? "told" : thousands(told) + " of them told"));
+                       elements_text(advised),
+                       reported == advised ? "reported" : thousands(reported) + " of them reported"));
 }
 
 void add_elements(Html& html, const InvocationResult& result, const Pictures& pictures, const FindingsPlace& place) {

@@ -14,7 +14,7 @@ namespace {
 
 using analysis::thousands;
 
-// A kernel, in one survey or in all.
+// Returns whether a kernel's results can differ, in one survey or in all.
 bool can_differ(const Json& part) {
   return count_at(part, "varied") > 0 || text_at(part, "verdict") == "reads_unwritten";
 }

@@ -22,10 +22,10 @@ constexpr int64_t kMostBins = 64;  // along a side of an image
 constexpr int64_t kMostRows = 32, kMostColumns = 160;
 
 // Returns which elements of a comparison are out of tolerance, as the report has it.
-std::vector<bool> outside_of(const Report& report, const ComparedGradient& of, int64_t elements) {
+std::vector<bool> outside_of(const Report& report, const ComparedGradient& compared, int64_t elements) {
   std::vector<bool> outside(static_cast<size_t>(elements));
   for (const auto& set : report.judged) {
-    if (set.gradient != of.gradient || set.against != of.against) continue;
+    if (set.gradient != compared.gradient || set.against != compared.against) continue;
     for (const auto& [flat, count] : set.runs) {
       std::fill_n(outside.begin() + flat, count, true);
     }
@@ -93,25 +93,25 @@ class Mapper {
  public:
   Mapper(const Call& call, std::vector<Drawn>& drawn, int threads)
       : call_(call), drawn_(drawn), places_(call, threads) {
-    for (Drawn& one : drawn_) prepare(one);
+    for (Drawn& entry : drawn_) prepare(entry);
   }
 
   void map() {
-    for (Drawn& one : drawn_) {
-      if (one.maps.of.gradient.scattered()) map_pixels(one);
+    for (Drawn& drawn : drawn_) {
+      if (drawn.maps.compared.gradient.scattered()) map_pixels(drawn);
     }
     places_.for_each_part([&](int64_t first, int64_t count) {
-      for (Drawn& one : drawn_) {
-        if (!one.maps.of.gradient.scattered()) map_samples(one, first, count);
+      for (Drawn& drawn : drawn_) {
+        if (!drawn.maps.compared.gradient.scattered()) map_samples(drawn, first, count);
       }
     });
   }
 
  private:
-  void prepare(Drawn& one) {
-    const Gradient gradient = one.maps.of.gradient;
+  void prepare(Drawn& drawn) {
+    const Gradient gradient = drawn.maps.compared.gradient;
     for (const ImagePlace& image : places_.images()) {
-      one.maps.images.emplace_back(image.title, "row", "column", image.rows, image.columns, kMostBins, kMostBins);
+      drawn.maps.images.emplace_back(image.title, "row", "column", image.rows, image.columns, kMostBins, kMostBins);
     }
     const auto dimensions = map_dimensions(call_, gradient);
     if (dimensions.empty()) return;
@@ -120,37 +120,38 @@ class Mapper {
     auto down = dimensions.front(), across = dimensions.back();
     if (sizes[down.place()] > sizes[across.place()]) std::swap(down, across);
     const bool one_row = dimensions.size() == 1;
-    one.maps.indices.emplace(one_row ? std::string(across.name()) : std::string(down.name()) + " and " + across.name(),
-                             one_row ? "" : down.name(), across.name(), one_row ? 1 : sizes[down.place()],
-                             sizes[across.place()], kMostRows, kMostColumns);
+    drawn.maps.indices.emplace(
+        one_row ? std::string(across.name()) : std::string(down.name()) + " and " + across.name(),
+        one_row ? "" : down.name(), across.name(), one_row ? 1 : sizes[down.place()], sizes[across.place()], kMostRows,
+        kMostColumns);
     rows_.push_back({gradient, one_row ? std::nullopt : std::optional(down), across});
   }
 
-  void add(Drawn& one, int64_t flat, std::optional<PlaceInImage> place) {
-    const double o = one.observed.at(flat), e = one.expected.at(flat);
-    const bool is_outside = one.outside[static_cast<size_t>(flat)];
-    one.maps.any = true;
+  void add(Drawn& drawn, int64_t flat, std::optional<PlaceInImage> place) {
+    const double o = drawn.observed.at(flat), e = drawn.expected.at(flat);
+    const bool is_outside = drawn.outside[static_cast<size_t>(flat)];
+    drawn.maps.any = true;
     const double difference = std::isfinite(o) && std::isfinite(e) ? std::abs(o - e) : HUGE_VAL;
-    if (place) one.maps.images[place->image].add(place->row, place->column, difference, is_outside);
-    const auto found = std::ranges::find(rows_, one.maps.of.gradient, &Rows::gradient);
+    if (place) drawn.maps.images[place->image].add(place->row, place->column, difference, is_outside);
+    const auto found = std::ranges::find(rows_, drawn.maps.compared.gradient, &Rows::gradient);
     if (found == rows_.end()) return;
-    const auto at = call_.coordinates_of(one.maps.of.gradient, flat);
-    one.maps.indices->add(found->down ? at[found->down->place()] : 0, at[found->across.place()], difference,
-                          is_outside);
+    const auto at = call_.coordinates_of(drawn.maps.compared.gradient, flat);
+    drawn.maps.indices->add(found->down ? at[found->down->place()] : 0, at[found->across.place()], difference,
+                            is_outside);
   }
 
-  void map_pixels(Drawn& one) {
-    for (int64_t flat = 0; flat < one.observed.elements(); ++flat) {
-      if (!one.differs(flat)) continue;
-      add(one, flat, places_.of_pixel(one.maps.of.gradient, flat));
+  void map_pixels(Drawn& drawn) {
+    for (int64_t flat = 0; flat < drawn.observed.elements(); ++flat) {
+      if (!drawn.differs(flat)) continue;
+      add(drawn, flat, places_.of_pixel(drawn.maps.compared.gradient, flat));
     }
   }
 
-  void map_samples(Drawn& one, int64_t first, int64_t count) {
-    const int64_t width = one.observed.elements() / std::max<int64_t>(1, call_.sample_count());
+  void map_samples(Drawn& drawn, int64_t first, int64_t count) {
+    const int64_t width = drawn.observed.elements() / std::max<int64_t>(1, call_.sample_count());
     for (int64_t flat = first * width; flat < (first + count) * width; ++flat) {
-      if (!one.differs(flat)) continue;
-      add(one, flat, places_.of_sample(one.maps.of.gradient, flat, flat / width));
+      if (!drawn.differs(flat)) continue;
+      add(drawn, flat, places_.of_sample(drawn.maps.compared.gradient, flat, flat / width));
     }
   }
 
@@ -166,7 +167,7 @@ class Mapper {
   std::vector<Rows> rows_;
 };
 
-// Each group's worst, then the others in turn, one of each group.
+// Chooses each group's worst, then the others in turn, one of each group.
 std::vector<ListedFinding> choose(const Report& report, size_t most) {
   std::vector<std::vector<size_t>> of_group(report.groups.size());
   for (size_t group = 0; group < of_group.size(); ++group) of_group[group] = {report.groups[group].farthest};
@@ -230,8 +231,9 @@ Pictures take_pictures(const Material& material, const Report& report, const std
     for (const Gradient gradient : call.gradients()) {
       const Tensor &o = material.recorded.of(gradient), &e = expected.of(gradient);
       if (!o || !e || o.elements() == 0) continue;
-      const ComparedGradient of{gradient, expected.name};
-      drawn.push_back({o, e, outside_of(report, of, o.elements()), {of, {}, {}, {}}, {of, {}, {}, false}});
+      const ComparedGradient compared{gradient, expected.name};
+      drawn.push_back(
+          {o, e, outside_of(report, compared, o.elements()), {compared, {}, {}, {}}, {compared, {}, {}, false}});
       count(drawn.back(), tolerance.value_or(analysis::customary_tolerance(o.dtype)));
     }
   };
@@ -240,16 +242,16 @@ Pictures take_pictures(const Material& material, const Report& report, const std
   Mapper(call, drawn, threads).map();
 
   Pictures pictures;
-  for (Drawn& one : drawn) {
-    pictures.histograms.push_back(std::move(one.histogram));
-    pictures.maps.push_back(std::move(one.maps));
+  for (Drawn& entry : drawn) {
+    pictures.histograms.push_back(std::move(entry.histogram));
+    pictures.maps.push_back(std::move(entry.maps));
   }
   pictures.listed = choose(report, most_listed);
   const Viewer viewer(material);
-  for (ListedFinding& one : pictures.listed) {
-    const analysis::Finding& finding = report.findings[one.finding];
-    one.sample = viewer.sample_of(finding);
-    if (one.finding == report.groups[one.group].farthest) one.pixel = viewer.pixel_of(finding);
+  for (ListedFinding& listed : pictures.listed) {
+    const analysis::Finding& finding = report.findings[listed.finding];
+    listed.sample = viewer.sample_of(finding);
+    if (listed.finding == report.groups[listed.group].farthest) listed.pixel = viewer.pixel_of(finding);
   }
   return pictures;
 }

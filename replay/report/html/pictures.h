@@ -20,7 +20,7 @@ struct ComparedGradient {
 
 // How far the recorded numbers are from the expected ones, in representable numbers of the recorded type.
 struct UlpHistogram {
-  ComparedGradient of;
+  ComparedGradient compared;
   struct Bin {
     int64_t within = 0, outside = 0;  // of the tolerance
   };
@@ -45,7 +45,7 @@ struct ErrorMap {
 };
 
 struct ErrorMaps {
-  ComparedGradient of;
+  ComparedGradient compared;
   std::vector<ErrorMap> images;     // where the pixels lie, or where the samples landed
   std::optional<ErrorMap> indices;  // by two dimensions of the tensor, heads and queries if it has them
   bool any = false;                 // some element differs

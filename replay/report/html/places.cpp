@@ -53,8 +53,8 @@ Places::Places(const Call& call, int threads)
 }
 
 std::optional<Dimension> Places::dimension(std::string_view name) const {
-  for (const Dimension one : call_.dimensions()) {
-    if (one.name() == name) return one;
+  for (const Dimension dimension : call_.dimensions()) {
+    if (dimension.name() == name) return dimension;
   }
   return std::nullopt;
 }

@@ -28,7 +28,7 @@ class Places {
  public:
   Places(const analysis::Call& call, int threads);
 
-  // Empty if the operator does not say where its samples and pixels lie.
+  // Returns none if the operator does not say where its samples and pixels lie.
   const std::vector<ImagePlace>& images() const { return images_; }
   // Returns the place of an element of a scattered gradient.
   std::optional<PlaceInImage> of_pixel(analysis::Gradient gradient, int64_t flat) const;

@@ -114,9 +114,9 @@ void add_maps(Html& html, const Pictures& pictures) {
            "if that "
            "is outside the image.");
   for (const ErrorMaps& maps : pictures.maps) {
-    const std::string of = fmt::format("{} from {}", name_of(maps.of.gradient), maps.of.against);
+    const std::string subject = fmt::format("{} from {}", name_of(maps.compared.gradient), maps.compared.against);
     if (!maps.any) {
-      html.add("p", {{"class", "quiet"}}, of + ": no difference.");
+      html.add("p", {{"class", "quiet"}}, subject + ": no difference.");
       continue;
     }
     const bool bad = std::ranges::any_of(maps.images,
@@ -128,7 +128,7 @@ void add_maps(Html& html, const Pictures& pictures) {
         bad ? html.in("details", {{"class", "maps"}, {"open", ""}}) : html.in("details", {{"class", "maps"}});
     {
       const auto summary = html.in("summary");
-      html.text(of);
+      html.text(subject);
       if (bad) add_chip(html, "error", "out of tolerance");
     }
     {
@@ -236,7 +236,7 @@ void add_order(Html& html, const Json& order) {
     table.row({"with additions", count("elements")});
     table.row({"one order gives every recorded bit", count("explained")});
     table.row({"it is the only one", count("unique")}, "sub");
-    table.row({"no one order does, by proof", count("impossible")},
+    table.row({"no single order does, by proof", count("impossible")},
               counts["impossible"].get<int64_t>() > counts["in_parts"].get<int64_t>() ? "bad" : "");
     table.row({"an order for each part of the channels does", count("in_parts")}, "sub");
     table.row({"as if an addend was lost", count("lost")}, "sub");
@@ -259,7 +259,7 @@ void add_probability(Html& html, const Json& stress) {
                           stress.at("against").get<std::string>()));
   }
   if (stress.at("interrupted").get<bool>())
-    html.add("p", {{"class", "quiet"}}, "The simulation was interrupted: this is what was known then.");
+    html.add("p", {{"class", "quiet"}}, "The simulation was interrupted: this is the result so far.");
   const auto table_of = [&](const char* title, const Json& parts) {
     if (parts.empty()) return;
     Table table(html, {title, "of runs"});
@@ -351,7 +351,7 @@ void add_program(Html& html, const Json& run) {
   add("Environment", run["environment"]);
   const Json& seeds = run["seeds"];
   if (run["facts"].empty() && run["libraries"].empty() && run["environment"].empty() && seeds.empty()) {
-    html.add("p", {{"class", "quiet"}}, "The capture tells nothing of them.");
+    html.add("p", {{"class", "quiet"}}, "The capture records nothing of them.");
   }
   if (seeds.empty()) return;
   html.add("h3", "Seeds");

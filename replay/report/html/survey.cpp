@@ -35,7 +35,7 @@ const char* verdict_style(std::string_view verdict) {
   return verdict == "deterministic" ? "good" : "warning";
 }
 
-// Returns the style of the page: of its worst kernel.
+// Returns the style of the page, which is that of its worst kernel.
 const char* style_of_page(const Json& kernels) {
   const char* style = "good";
   for (const Json& kernel : kernels) {
@@ -84,8 +84,8 @@ void add_head(Html& html, const Json& survey) {
 std::string callers_of(const Json& kernel) {
   std::string text;
   for (const char* name : {"node", "operation", "python"}) {
-    const std::string one = text_at(kernel, name);
-    if (!one.empty()) text += (text.empty() ? "" : ", ") + one;
+    const std::string piece = text_at(kernel, name);
+    if (!piece.empty()) text += (text.empty() ? "" : ", ") + piece;
   }
   return text;
 }
@@ -127,41 +127,41 @@ std::string size_text(const Json& number) {
 }
 
 // What was measured of its additions.
-template <class Tell>
-void tell_of_measured(const Json& evidence, Tell&& tell) {
-  tell("additions",
-       fmt::format("{} of {} to {} addresses, at most {} to one; greatest addend {}",
-                   thousands(count_at(evidence, "additions")), text_at(evidence, "type"),
-                   thousands(count_at(evidence, "addresses")), thousands(count_at(evidence, "most_additions")),
-                   size_text(evidence.at("greatest_addend"))));
-  tell("order can change",
-       fmt::format("{} where results differed most, by {} in {} more launches; at most {} of a bound",
-                   size_text(evidence.at("bound")), size_text(evidence.at("difference")),
-                   count_at(evidence, "launches"), size_text(evidence.at("share"))));
-  tell("not explained",
-       fmt::format("{} of {} numbers that differed, by more than their bounds; {} without a bound; {} "
-                   "words where no addition was counted; {} that depend on sums otherwise",
-                   thousands(count_at(evidence, "exceeding")), thousands(count_at(evidence, "differing")),
-                   thousands(count_at(evidence, "unbounded")), thousands(count_at(evidence, "elsewhere")),
-                   thousands(count_at(evidence, "other_words"))));
+template <class AddRow>
+void add_rows_of_measured(const Json& evidence, AddRow&& add_row) {
+  add_row("additions",
+          fmt::format("{} of {} to {} addresses, at most {} to one; greatest addend {}",
+                      thousands(count_at(evidence, "additions")), text_at(evidence, "type"),
+                      thousands(count_at(evidence, "addresses")), thousands(count_at(evidence, "most_additions")),
+                      size_text(evidence.at("greatest_addend"))));
+  add_row("order can change",
+          fmt::format("{} where results differed most, by {} in {} more launches; at most {} of a bound",
+                      size_text(evidence.at("bound")), size_text(evidence.at("difference")),
+                      count_at(evidence, "launches"), size_text(evidence.at("share"))));
+  add_row("not explained",
+          fmt::format("{} of {} numbers that differed, by more than their bounds; {} without a bound; {} "
+                      "words where no addition was counted; {} that depend on sums otherwise",
+                      thousands(count_at(evidence, "exceeding")), thousands(count_at(evidence, "differing")),
+                      thousands(count_at(evidence, "unbounded")), thousands(count_at(evidence, "elsewhere")),
+                      thousands(count_at(evidence, "other_words"))));
 }
 
-template <class Tell>
-void tell_of_varying(const Json& kernel, Tell&& tell) {
-  tell("first", fmt::format("the program's launch {}", thousands(count_at(kernel, "first_varied"))));
-  tell("differed", fmt::format("at most {} words of 32 bits, in {} of {} extra launches, {} of {} beside other work",
-                               thousands(count_at(kernel, "most_words")), count_at(kernel, "extra_that_differ"),
-                               count_at(kernel, "extra_launches"), count_at(kernel, "beside_that_differ"),
-                               count_at(kernel, "extra_beside")));
-  if (!kernel.at("twin").is_null()) tell("order-free twin", twin_text(kernel.at("twin")));
-  if (!kernel.at("evidence").is_null()) tell_of_measured(kernel.at("evidence"), tell);
-  tell("additions not measured", text_at(kernel, "evidence_missing"));
-  tell("additions in the source", places_text(kernel.at("source_lines").at("additions")));
-  tell("communication in the source", places_text(kernel.at("source_lines").at("communication")));
+template <class AddRow>
+void add_rows_of_varying(const Json& kernel, AddRow&& add_row) {
+  add_row("first", fmt::format("the program's launch {}", thousands(count_at(kernel, "first_varied"))));
+  add_row("differed", fmt::format("at most {} words of 32 bits, in {} of {} extra launches, {} of {} beside other work",
+                                  thousands(count_at(kernel, "most_words")), count_at(kernel, "extra_that_differ"),
+                                  count_at(kernel, "extra_launches"), count_at(kernel, "beside_that_differ"),
+                                  count_at(kernel, "extra_beside")));
+  if (!kernel.at("twin").is_null()) add_row("order-free twin", twin_text(kernel.at("twin")));
+  if (!kernel.at("evidence").is_null()) add_rows_of_measured(kernel.at("evidence"), add_row);
+  add_row("additions not measured", text_at(kernel, "evidence_missing"));
+  add_row("additions in the source", places_text(kernel.at("source_lines").at("additions")));
+  add_row("communication in the source", places_text(kernel.at("source_lines").at("communication")));
   const Json& remedy = kernel.at("remedy");
-  tell("what to type", remedy.is_null() ? "nothing is known"
-                                        : fmt::format("{} ({}; {})", text_at(remedy, "type"), text_at(remedy, "note"),
-                                                      text_at(remedy, "source")));
+  add_row("what to type", remedy.is_null() ? "nothing is known"
+                                           : fmt::format("{} ({}; {})", text_at(remedy, "type"),
+                                                         text_at(remedy, "note"), text_at(remedy, "source")));
 }
 
 // A kernel whose results may differ: who launched it, why, on what evidence, and what to type.
@@ -178,18 +178,18 @@ void add_varying(Html& html, const Json& kernel) {
   }
   html.add("h4", {{"class", "wrap mono"}}, text_at(kernel, "kernel"));
   {
-    const auto list = html.in("dl", {{"class", "telling"}});
-    const auto tell = [&](const char* name, const std::string& text) {
+    const auto list = html.in("dl", {{"class", "described"}});
+    const auto add_row = [&](const char* name, const std::string& text) {
       if (text.empty()) return;
       html.add("dt", name);
       html.add("dd", text);
     };
-    tell("why", text_at(kernel, "why"));
-    tell("launched by", callers_of(kernel));
+    add_row("why", text_at(kernel, "why"));
+    add_row("launched by", callers_of(kernel));
     if (does_vary(kernel) || varies_beside(kernel)) {
-      tell_of_varying(kernel, tell);
+      add_rows_of_varying(kernel, add_row);
     } else {
-      tell("what to do", "write this memory first, as torch.zeros does and torch.empty does not");
+      add_row("what to do", "write this memory first, as torch.zeros does and torch.empty does not");
     }
   }
 }

@@ -48,10 +48,10 @@ std::string caller_of_side(const Json& side) {
   return text;
 }
 
-std::string configuration_text(const Json& one) {
-  if (one.is_null()) return "";
-  return fmt::format("grid {}, block {}, {} bytes shared", one.at("grid").dump(), one.at("block").dump(),
-                     count_at(one, "shared_bytes"));
+std::string configuration_text(const Json& configuration) {
+  if (configuration.is_null()) return "";
+  return fmt::format("grid {}, block {}, {} bytes shared", configuration.at("grid").dump(),
+                     configuration.at("block").dump(), count_at(configuration, "shared_bytes"));
 }
 
 std::string text_or_nothing(const Json& json) { return json.is_null() ? "" : json.get<std::string>(); }
@@ -65,10 +65,12 @@ void add_row_of_sides(Html& html, const char* name, const std::string& a, const 
 
 void add_both_sides(Html& html, const Json& first) {
   const Json &a = first.at("a"), &b = first.at("b");
-  const auto of = [&](const Json& side, const auto& text) {
+  const auto text_of_sides = [&](const Json& side, const auto& text) {
     return side.is_null() ? std::string("(none)") : text(side);
   };
-  const auto add = [&](const char* name, const auto& text) { add_row_of_sides(html, name, of(a, text), of(b, text)); };
+  const auto add = [&](const char* name, const auto& text) {
+    add_row_of_sides(html, name, text_of_sides(a, text), text_of_sides(b, text));
+  };
   const auto scroll = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
   const auto table = html.in("table");
   {
@@ -131,12 +133,12 @@ void add_rows_around(Html& html, const Json& rows) {
     for (const char* name : {"A", "kernel", "digest", "", "B", "kernel", "digest"})
       html.add("th", {{"scope", "col"}}, name);
   }
-  for (const Json& one : rows) {
-    const std::string result = text_at(one, "result");
+  for (const Json& compared : rows) {
+    const std::string result = text_at(compared, "result");
     const auto row = html.in("tr", {{"class", result == "equal" || result == "unknown" ? "" : "bad"}});
-    add_cells(html, one.at("a"));
+    add_cells(html, compared.at("a"));
     html.add("td", result);
-    add_cells(html, one.at("b"));
+    add_cells(html, compared.at("b"));
   }
 }
 
@@ -148,9 +150,9 @@ void add_list(Html& html, const char* id, const char* title, const std::vector<s
   for (const std::string& text : texts) html.add("li", text);
 }
 
-std::string outcome_text(const std::string& name, const Json& one) {
-  if (is_equal(one)) return name + ": equal";
-  const Json& first = one.at("first");
+std::string outcome_text(const std::string& name, const Json& outcome) {
+  if (is_equal(outcome)) return name + ": equal";
+  const Json& first = outcome.at("first");
   const Json& side = first.at("a").is_null() ? first.at("b") : first.at("a");
   return fmt::format("{}: {}, {}, {}", name, place_of_side(side), text_at(side, "kernel"), text_at(first, "kind"));
 }
@@ -167,10 +169,10 @@ std::string html_of_trails(const Json& comparison, const std::string& headline, 
     add_first_part(body, comparison);
     add_rows_around(body, comparison.at("around"));
     std::vector<std::string> others;
-    for (const Json& one : comparison.value("ranks", Json::array()))
-      others.push_back(outcome_text("rank " + text_at(one, "rank"), one));
-    for (const Json& one : comparison.value("runs", Json::array()))
-      others.push_back(outcome_text(text_at(one, "b"), one));
+    for (const Json& rank : comparison.value("ranks", Json::array()))
+      others.push_back(outcome_text("rank " + text_at(rank, "rank"), rank));
+    for (const Json& run : comparison.value("runs", Json::array()))
+      others.push_back(outcome_text(text_at(run, "b"), run));
     add_list(body, "others", "Ranks and runs", others);
     add_list(body, "notes", "Notes", comparison.at("notes").get<std::vector<std::string>>());
     body.add("p", {{"class", "quiet"}}, "Reported with msda-replay " + version + ".");

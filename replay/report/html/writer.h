@@ -22,7 +22,7 @@ class Html {
   class [[nodiscard]] Element {
    public:
     Element(Html& html, std::string_view tag) : html_(&html), tag_(tag) {}
-    Element(Element&& other) noexcept : html_(std::exchange(other.html_, nullptr)), tag_(other.tag_) {}
+    Element(Element&& source) noexcept : html_(std::exchange(source.html_, nullptr)), tag_(source.tag_) {}
     Element& operator=(Element&&) = delete;
     ~Element() {
       if (html_ != nullptr) html_->close(tag_);
@@ -45,7 +45,7 @@ class Html {
   void empty(std::string_view tag, Attributes attributes);
   void text(std::string_view text);
   void end_line() { markup_ += '\n'; }
-  void append(const Html& other) { markup_ += other.markup_; }
+  void append(const Html& part) { markup_ += part.markup_; }
 
   const std::string& markup() const { return markup_; }
 

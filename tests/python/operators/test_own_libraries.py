@@ -85,7 +85,7 @@ def test_other_commands_give_the_same(replay, call, by_library, tmp_path):  # no
     assert small.inputs["source"].shape[1] == 1 and small.inputs["source"].shape[0] < ROWS
     for name in small.inputs:
         assert np.array_equal(small.inputs[name], other.inputs[name])
-    assert "tells no intermediate tensors" in replay("stages", wrong, "--operator", by_library, expect=3).err
+    assert "has no intermediate tensors" in replay("stages", wrong, "--operator", by_library, expect=3).err
     assert "has no forward pass" in replay("gradcheck", wrong, "--operator", by_library, expect=3).err
 
 

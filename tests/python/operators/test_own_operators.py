@@ -57,7 +57,7 @@ def test_other_commands(replay, call, tmp_path):
     assert "segment_sum" in replay("list", capture, expect=0).out
     assert "one order gives every recorded bit: 20 of 20" in replay("order", capture, *given, expect=0).out
     assert "of 8 simulated" in replay("stress", capture, *given, "--against", "float64", "--runs", "8", expect=0).out
-    assert "tells no intermediate tensors" in replay("stages", capture, *given, expect=3).err
+    assert "has no intermediate tensors" in replay("stages", capture, *given, expect=3).err
     assert "has no forward pass" in replay("gradcheck", capture, *given, expect=3).err
     assert "give the adapter's file by --operator FILE" in replay("run", capture, expect=3).err
     source, segment, order = random_call()
@@ -109,7 +109,7 @@ def test_the_neighbouring_cell_is_a_boundary(replay, tmp_path):
     ({"more": 1}, 'unknown key "more"'),
     ({"outputs": [{"tensor": "sum", "index": ["s", "c"], "over": ["r"], "addends": "source[r, c + 1]"}]}, "reads source["),
     ({"outputs": [{"tensor": "sum", "index": ["s", "c"], "over": ["r"], "addends": "source[r, c] / s"}]}, "is 0"),
-    ({"sizes": {"r": "rows * rows * rows * rows"}}, "2^26 are looked at at most"),
+    ({"sizes": {"r": "rows * rows * rows * rows"}}, "2^26 can be examined at most"),
     ({"outputs": [{"tensor": "sum", "index": ["c", "s"], "over": ["r"], "addends": "source[r, c]"}]}, "has shape [20, 8], and its indices"),
 ])
 def test_definitions_that_are_refused(replay, call, tmp_path, change, why):

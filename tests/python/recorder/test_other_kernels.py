@@ -207,7 +207,7 @@ def test_sums_of_rows(replay, tmp_path, kernel):
 
 
 @pytest.mark.parametrize("rows, text", [
-    ([0, 1, 1], "source_row[2] is 1; it is to name each of 3 rows once"), ([0, 1, 3], "source_row[2] is 3"), ([0, -1, 1], "source_row[1] is -1"),
+    ([0, 1, 1], "source_row[2] is 1; it must name each of 3 rows once"), ([0, 1, 3], "source_row[2] is 3"), ([0, -1, 1], "source_row[1] is -1"),
     ([0, 1], "source_row"),
 ])
 def test_source_rows_that_are_none(replay, tmp_path, rows, text):

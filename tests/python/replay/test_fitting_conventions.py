@@ -41,8 +41,8 @@ def test_the_reference_tells(replay, written):
     told = replay("run", written(), "--json", "-", expect=1).json
     (call,) = told["invocations"]
     assert (call["padding_mode"], call["align_corners"]) == ("border", True)
-    assert call["notes"] == ["the recorded outputs fit padding zeros with align_corners and border with align_corners alike; "
-                             "border with align_corners is taken, which the reference fits best"]
+    assert call["notes"] == ["the recorded outputs fit padding zeros with align_corners and border with align_corners equally well; "
+                             "border with align_corners is used, which fits the reference best"]
     assert told["verdict"]["at_fault"] == "convention" and told["verdict"]["causes"] == {"border_clamp": 1}
 
 
@@ -57,7 +57,7 @@ def test_minimize_keeps_what_was_told(replay, written, tmp_path):
 def test_without_a_reference_the_recorded_ones_are_taken(replay, written):
     told = replay("run", written(results={}), "--json", "-", expect=0).json
     (call,) = told["invocations"]
-    assert call["padding_mode"] == "zeros" and call["notes"][0].endswith(" alike; zeros is taken")
+    assert call["padding_mode"] == "zeros" and call["notes"][0].endswith(" equally well; zeros is used")
 
 
 @pytest.mark.parametrize("text", ["reflection", "zeros aligned", "zeros, border align_corners more", ","])

@@ -145,7 +145,7 @@ def test_a_word_that_is_one_unit_off_is_proved_impossible(replay, tmp_path, rng)
     # Whether a kernel without a name adds one addend at a time nobody knows: it is not accused.
     found = pixels_of(told(replay, unnamed, expect=0))
     text = replay("order", unnamed, expect=0).out
-    assert "error:" not in text and "kernel: not named" in text and "no one order does, by proof" in text
+    assert "error:" not in text and "kernel: not named" in text and "no single order does, by proof" in text
     assert found == pixels_of(told(replay, problem.write(tmp_path / "b.h5", kernel="msda_triton_bwd"), expect=1))
     fits = {key: bool(fitting_orders(problem.addends[key], problem.grad_value[key])) for key in keys}
     assert sum(not fit for fit in fits.values()) > 15

@@ -47,7 +47,7 @@ def test_a_single_finding(replay, demo_capture):
     for part in ("2.99999976 (0x403fffff)", "3 (0x40400000)", "1 ULP", "2.9999997615814209"):
         assert part in text
     assert "help: " in text
-    assert "a test against grid_sample in float32 fails in 1 element, told above for the same cause" in text
+    assert "a test against grid_sample in float32 fails in 1 element, reported above for the same cause" in text
     assert text.count("query 948") == 1  # an element is told once
 
 

@@ -236,7 +236,7 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     told = json.loads((tmp_path / "told.json").read_text())
     jsonschema.validate(told, SCHEMA)
     assert process.returncode == 2 and told["interrupted"]
-    assert out.splitlines()[1] == "Interrupted: this is what was known then."
+    assert out.splitlines()[1] == "Interrupted: this is the result so far."
     assert [one["label"] for one in told["calls"]] == ["test_a", "test_b"]
     assert [one["interrupted"] for one in told["calls"]] == [False, True]
     assert told["calls"][0]["failure_probability"]["runs"] == 448
