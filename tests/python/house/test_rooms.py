@@ -51,7 +51,7 @@ ROW = re.compile(r"\| `([a-z_/]+)/` \| .* \|(.*)\|$")
 
 def rooms_of_the_page():
     """The folders of docs/architecture.md that have a list of what they may include."""
-    table = (SOURCE / "docs" / "internals" / "architecture.md").read_text().split("## The way of a tensor")[0]
+    table = (SOURCE / "docs" / "architecture.md").read_text().split("## The way of a tensor")[0]
     rows = {row[1]: set(re.findall(r"`([a-z_/]+)/`", row[2])) for row in map(ROW.match, table.splitlines()) if row}
     return {folder: allowed for folder, allowed in rows.items() if folder not in ("tests", "tools")}, rows
 
