@@ -89,7 +89,6 @@ def test_pages_that_the_sources_name_are_there():
 
 
 COLUMNS = 120
-NOT_WRAPPED = ("docs/trail.md", "docs/internals/trail-internals.md")
 
 
 def long_lines(text):
@@ -99,9 +98,7 @@ def long_lines(text):
     return [line for line in prose(text).splitlines() if len(line) > COLUMNS and not re.match(kept, line)]
 
 
-@pytest.mark.parametrize("document", [
-    pytest.param(page, marks=pytest.mark.xfail(reason="to be wrapped") if str(page.relative_to(SOURCE)) in NOT_WRAPPED else ())
-    for page in DOCUMENTS], ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_lines_fit_a_terminal(document):
     assert not long_lines(document.read_text()), f"wrap these lines at {COLUMNS} columns"
 
