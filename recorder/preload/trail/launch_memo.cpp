@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kLanes = 4;
 constexpr size_t kLine = kLanes * sizeof(uint64_t);  // keys are multiples of it
 
-// In lanes that do not wait for each other.
+// Mixes the key in lanes that do not wait for each other.
 uint64_t hash_of_key(std::span<const std::byte> key) {
   std::array<uint64_t, kLanes> lanes{1, 2, 3, 4};
   for (size_t at = 0; at < key.size(); at += kLine) {
@@ -67,7 +67,7 @@ std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) const {
   return holds && is_same ? entry.launch : nullptr;
 }
 
-// A program that repeats nothing must not fill the memory: all is forgotten at times.
+// Forgets everything at times, so that a program that repeats nothing does not fill the memory.
 void LaunchMemo::keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version) {
   constexpr size_t kMost = 1 << 14, kMostBytes = 8 << 20;
   if (entries_.size() >= kMost || size_ + key_.size() > kMostBytes) clear();

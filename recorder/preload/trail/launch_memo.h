@@ -1,5 +1,5 @@
-// What was found out about a launch, for the same launch again: programs repeat their launches step by step, at the
-// same addresses, and to look up each address takes longer than the launch does.
+// Remembers what was found out about a launch for the next equal launch: programs repeat their launches step by step,
+// at the same addresses, and looking up each address takes longer than the launch does.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace msda::record {
 
-// What a launch of known parts writes.
+// What a launch whose parts are known writes.
 struct KnownWrites {
   uint32_t parts = 0;              // their entry of the trail's list
   std::vector<RowPart> ranges;     // by the offset of the address
@@ -26,7 +26,7 @@ struct KnownWrites {
   bool was_digested = false;       // in this context, so that to digest it again loads no code
 };
 
-// A launch as far as it is the same each time.
+// What is the same each time that a launch is repeated.
 struct FoundLaunch {
   explicit FoundLaunch(LaunchWords words);
 
@@ -35,23 +35,24 @@ struct FoundLaunch {
   FunctionLaunches* launches = nullptr;                // those of its kernel and configuration
   LaunchVariant* variant = nullptr;                    // of these
   std::vector<std::pair<uint32_t, uint64_t>> changes;  // FunctionLaunches::changes_of()
-  std::vector<DeviceRange> reaches;                    // at each address a little
+  std::vector<DeviceRange> reaches;                    // allocations at its addresses
   std::shared_ptr<KnownWrites> writes;                 // null until its parts are known
-  bool has_notes = true;    // some of its memory has rows of its own: what is fresh, once, and what is the host's
-  bool is_passing = false;  // it may be another one next time, with nothing that tells so
+  bool has_notes = true;    // some of its memory gets rows of its own: fresh memory once, the host's each time
+  bool is_passing = false;  // the next equal launch may differ from it, and nothing shows that
 };
 
-// What launches with equal parameters, kernel and configuration have in common, as long as the same memory is
-// allocated, and what the variant's launches are is not seen otherwise. Not thread-safe.
+// Remembers what launches with equal parameters, kernel and configuration have in common, while the same memory is
+// allocated and their variant stays the same. Not thread-safe.
 class LaunchMemo {
  public:
-  // The launch that comes. `kernel` tells kernels apart.
+  // Sets the launch that comes. `kernel` distinguishes kernels.
   void enter(const Launched& launched, const Layout& layout, std::span<const std::byte> is_read, const void* kernel);
-  // Its parameters; the bytes that the kernel does not read are 0. Empty if they are missing.
+  // Returns its parameters, with 0 for bytes that the kernel does not read. Empty if they are missing.
   std::span<const std::byte> parameters() const { return std::span(key_).subspan(kHeader, bytes_); }
-  // What is known of it; null if that is nothing, or may not hold any more. `words_version`: of version_of_words().
+  // Returns what is known of it; null if nothing is, or if that may be outdated. `words_version` is that of
+  // version_of_words().
   std::shared_ptr<FoundLaunch> find(uint64_t words_version) const;
-  // Of the launch that comes, and in place of what was known of it before; or nothing is known of it.
+  // keep() remembers this for the launch that comes, in place of what was known of it; forget() forgets that.
   void keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version);
   void forget();
   void clear();

@@ -10,7 +10,7 @@ namespace msda::record {
 namespace {
 
 // Addresses of the process' own memory, such as its stacks and heaps, differ from run to run. A word that may be one is
-// looked up in the list of mappings, which is read anew ever more seldom: it takes milliseconds.
+// looked up in the list of mappings. Reading that list takes milliseconds, so it is read anew ever more seldom.
 class Mappings {
  public:
   bool has(uint64_t word) {
@@ -23,7 +23,7 @@ class Mappings {
     read();
     return is_in(word);
   }
-  // So often it was looked for what is in no mapping that was read by then; and so often they were read.
+  // How often a word was in none of the mappings read by then, and how often the mappings were read.
   uint64_t misses() const { return misses_; }
   uint64_t readings() const { return readings_; }
 

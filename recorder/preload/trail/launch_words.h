@@ -1,4 +1,4 @@
-// The parameters of a launch, with what are addresses in them.
+// The parameters of a launch, and which of their words are addresses.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@ struct LaunchWords {
   std::vector<std::byte> bytes;  // with TrailRow::kAddress in place of words that are addresses
   std::vector<PointerWord> pointers;
   uint64_t place = 0;  // a hash of the addresses
-  // Words may be other ones next time, though version_of_words() is the same.
+  // Words may differ next time, though version_of_words() is the same.
   bool is_passing = false;
 };
 
-// Finds the words of 8 bytes, at multiples of 8, that are addresses of devices' memory or of memory of the process.
-// After memory.enter().
+// Finds the 8-byte words, at multiples of 8, that are addresses of devices' memory or of the process' memory. Call it
+// after memory.enter().
 LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory);
 
-// Another number whenever equal parameters may have other words.
+// Returns a number that changes whenever equal parameters may have other words.
 uint64_t version_of_words(const MemoryMap& memory);
 
 }  // namespace msda::record

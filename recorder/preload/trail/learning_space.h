@@ -1,4 +1,4 @@
-// Device memory for copies of what a launch reaches, in which nobody waits for it to be free: each stream has its own.
+// Device memory for copies of what a launch reaches. Each stream has its own, so that nobody waits for it to be free.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class LearningSpace {
  public:
   explicit LearningSpace(double share) : share_(share) {}
 
-  // Memory of so many bytes for the next work on the stream. 0 if that is more than the share of what is free.
+  // Returns memory of so many bytes for the next work on the stream; 0 if that exceeds the share of the free memory.
   cuda::DevicePointer reserve(uint64_t bytes, cuda::Stream stream);
-  // The program needs the memory more. Waits for the device. False if there is none.
+  // Frees the memory, because the program needs it. Waits for the device. Returns false if there is none to free.
   bool give_back();
-  // A context ends, and with it the memory. Null: it is not known which.
+  // Called when a context ends, and the memory with it. Null: it is not known which context.
   void context_ends(cuda::Context context);
 
  private:
@@ -30,7 +30,7 @@ class LearningSpace {
   double share_;
   uint64_t taken_ = 0;
   std::map<std::pair<cuda::Context, cuda::Stream>, Memory> memory_;
-  // Outgrown: to free memory is to wait for the device, which may wait for this thread.
+  // Outgrown memory, not freed yet: freeing waits for the device, which may wait for this thread.
   std::vector<cuda::DevicePointer> outgrown_;
 };
 

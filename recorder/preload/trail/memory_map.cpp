@@ -30,7 +30,7 @@ void MemoryMap::unmapped(const DeviceRange& range) {
   regions_changed();
 }
 
-// Mapped memory is of no context, but a device that is reset loses it, too.
+// Mapped memory belongs to no context, but a device reset frees it, too.
 void MemoryMap::context_ends(cuda::Context context) {
   std::erase_if(regions_, [&](const auto& one) {
     const Region& region = one.second;
@@ -54,7 +54,7 @@ std::optional<MemoryMap::Region> MemoryMap::find(uint64_t word) {
 }
 
 // Memory of the host and variables of modules lie where programs have their own memory: above 1 TiB, and with 47 bits.
-// Most words are no such numbers.
+// Most words are not in that range.
 std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
   constexpr uint64_t kLeast = uint64_t{1} << 40, kEnd = uint64_t{1} << 47;
   constexpr size_t kMostRemembered = 1 << 14;
@@ -80,7 +80,7 @@ void MemoryMap::enter() {
   if (cuda::driver().current_device(&device) == cuda::kSuccess) here_ = device;
 }
 
-// Whether the current device may read it.
+// Sets whether the current device may read the region.
 void MemoryMap::find_device(Region& region) {
   if (region.is_of_host) return;
   if (!region.device && here_) region.device = device_of(region.address);

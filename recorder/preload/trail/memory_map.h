@@ -1,5 +1,5 @@
-// The memory that launches may reach, by address, as the hooks see it allocated and freed: a launch's parameters are
-// looked up here in well under a microsecond, and the driver is asked only about what is not known.
+// Maps addresses to the memory that launches may reach, as the hooks see it allocated and freed. Looking up a launch's
+// parameters takes well under a microsecond, and the driver is asked only about unknown addresses.
 #pragma once
 
 #include <cstdint>
@@ -19,33 +19,33 @@ class MemoryMap {
     // The host reads and writes it as well, and no hook sees that.
     bool is_of_host = false;
     bool is_fresh = false;  // nothing was done with it since it was allocated
-    // Of another device than the current one, which may not be able to reach it: it must not be read.
+    // It belongs to another device than the current one, which may be unable to reach it: it must not be read.
     bool is_elsewhere = false;
     cuda::Context context = nullptr;
     std::optional<int> device{};
   };
 
-  // Needs the context to be current that it is allocated in. Mapped: nobody can tell yet of which device it is.
+  // Needs the context in which it is allocated to be current. If it is mapped, its device is not known yet.
   void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, bool is_mapped = false);
   void freed(uint64_t address);
   void unmapped(const DeviceRange& range);
-  // What was allocated in it is gone. Null: it is not known which ends.
+  // Forgets what was allocated in the context. Null: it is not known which context ends.
   void context_ends(cuda::Context context);
 
-  // Looks from the current device from now on. Needs the context to be current of the launch, or copy, that comes.
+  // Looks from the current device from now on. Needs the context of the coming launch or copy to be current.
   void enter();
-  // The region that this is an address in; nothing if it is none. Of memory that the hooks did not see the driver is
-  // asked each time: it may have gone. After enter().
+  // Returns the region that contains this address; nothing if none does. For memory that the hooks did not see, the
+  // driver is asked each time, because the memory may be gone. Call it after enter().
   std::optional<Region> find(uint64_t word);
-  // It is fresh no more.
+  // Marks the region as no longer fresh.
   void used(const Region& region);
-  // Up to where memory of one device is allocated without a gap from the region on, or further than `until`.
+  // Returns where contiguous memory of one device that starts with the region ends, or a place beyond `until`.
   uint64_t end_of(const Region& region, uint64_t until);
-  // Another number whenever find() and end_of() may answer otherwise than before, but for what they answered so far
-  // that holds only for now: passing() counts that. What is fresh is none of it.
+  // Returns a number that changes whenever find() or end_of() may answer otherwise than before. It does not count fresh
+  // regions, nor answers that hold only for now: passing() counts those.
   uint64_t version() const { return version_; }
   uint64_t passing() const { return passing_; }
-  // From the first known region to the end of the last one.
+  // Returns the range from the first known region to the end of the last one.
   const DeviceRange& hull() const { return hull_; }
 
  private:

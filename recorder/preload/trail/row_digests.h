@@ -1,4 +1,4 @@
-// Digests of what rows of a trail wrote, computed right behind their work on its own stream; no thread waits for them.
+// Digests what rows of a trail wrote, right behind their work on its own stream; no thread waits for the digests.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace msda::record {
 
-// A part of what a row wrote: a number that tells it from the row's others, and where it lies.
+// A part of what a row wrote: a number that distinguishes it from the row's others, and where it lies.
 using RowPart = std::pair<uint32_t, DeviceRange>;
 
 // Not thread-safe.
@@ -20,12 +20,12 @@ class RowDigests {
  public:
   explicit RowDigests(TrailRows& rows) : rows_(rows) {}
 
-  // Needs the stream's context to be current. False if the row will have no digest.
+  // Starts the digests of a row. Needs the stream's context to be current. Returns false if the row gets no digest.
   bool start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
-  // Hands over to the rows what the device has digested.
+  // Hands the digests that the device has finished over to their rows.
   void collect();
   bool are_under_way() const { return !under_way_.empty(); }
-  // The device will not digest any more of it.
+  // Gives up the digests that the device will not finish.
   void give_up();
 
  private:

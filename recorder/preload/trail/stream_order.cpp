@@ -31,7 +31,7 @@ void StreamOrder::begin(cuda::Stream stream, size_t number) {
   mine.is_default = stream == nullptr;
   mine.is_independent = independent_.contains(stream);
   merge(clock, host_);
-  // The default stream waits for the others, and they wait for it, but for those that do not.
+  // The default stream waits for the others, and they wait for it, except for independent streams.
   for (Stream& other : streams_) {
     if ((mine.is_default && !other.is_independent) || (other.is_default && !mine.is_independent)) {
       merge(clock, other.clock);

@@ -1,5 +1,5 @@
-// Which work of other streams is ordered before a stream's next work, by events and waits of the host; and which memory
-// such work writes that is not.
+// Keeps which work of other streams is ordered before a stream's next work, by events and by waits of the host, and
+// which memory the unordered work writes.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,22 @@
 
 namespace msda::record {
 
-// Streams have the numbers of the trail. Not thread-safe.
+// Streams have the trail's numbers. Not thread-safe.
 class StreamOrder {
  public:
-  // A stream that does not wait for the default stream, nor that one for it.
+  // Adds a stream. If it is independent, neither it nor the default stream waits for the other.
   void created(cuda::Stream stream, bool is_independent);
 
-  // The next work on the stream comes.
+  // Begins the next work on the stream.
   void begin(cuda::Stream stream, size_t number);
-  // Whether memory that it reaches is written by other streams' work that nothing orders before it.
+  // Returns whether other streams' work that nothing orders before it writes memory that it reaches.
   bool is_unordered(std::span<const DeviceRange> reaches) const;
-  // What it writes, or, where that is not known, may write.
+  // Adds what it writes; if that is not known, what it may write.
   void writes(std::span<const DeviceRange> ranges);
 
   void recorded(cuda::Event event, size_t number);
   void waits(size_t number, cuda::Event event);
-  // The host knows that the device is done with what came before the event, or with all of a stream's work, or with
-  // all.
+  // The host knows that the device has finished what came before the event, or all of a stream's work, or all work.
   void host_waited(cuda::Event event);
   void host_waited(size_t number);
   void host_waited();

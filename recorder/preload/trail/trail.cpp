@@ -38,7 +38,8 @@ Trail::Trail() : space_(config().survey_share) {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
 }
 
-// The driver works in no child; nothing is destroyed, as another thread of the parent may have been changing it.
+// The driver does not work in a child. Nothing is destroyed, because another thread of the parent may have been
+// changing it.
 void Trail::forget_in_child() {
   new (&mutex_) std::timed_mutex;
   new (&memory_) MemoryMap;
@@ -56,7 +57,7 @@ void Trail::forget_in_child() {
   new (&callers_) decltype(callers_);
 }
 
-// A launch that finds the lock held for long has no row: its thread must go on, as somebody may wait for it.
+// Takes the lock. A launch that finds it held for long gets no row: its thread must go on, as others may wait for it.
 std::unique_lock<std::timed_mutex> Trail::lock() {
   constexpr std::chrono::seconds kPatience{10};
   std::unique_lock held(mutex_, std::try_to_lock);  // which looks at no clock
@@ -126,9 +127,8 @@ bool Trail::is_captured(cuda::Stream stream) {
   return cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0;
 }
 
-// To look for it takes longer than a launch. Time for it comes in with the time that passes, and what is not used is
-// kept up to a limit: a step of training, in which each launch is a new one, must not use up what a minute's start
-// left.
+// Looking for a caller takes longer than a launch. The budget grows with the time that passes, and what is not used is
+// kept up to a limit: a training step in which each launch is new must not use up what the first minute left.
 uint32_t Trail::caller_within_budget() {
   using std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kMost{150};
@@ -143,7 +143,7 @@ uint32_t Trail::caller_within_budget() {
   return caller;
 }
 
-// Rows for memory that the launch is the first to reach, or that the host may have written.
+// Appends rows for memory that the launch is the first to reach, or that the host may have written.
 void Trail::note_memory(FoundLaunch& launch, cuda::Stream stream) {
   const RelaxedCapture relaxed;
   bool has_host_memory = false;
@@ -166,7 +166,7 @@ void Trail::find_variant(FoundLaunch& launch, uint64_t row) {
   launch.changes = FunctionLaunches::changes_of(variant, launch.words);
 }
 
-// The row of a launch that is about to be given to the device.
+// Appends the row of a launch that is about to be given to the device.
 void Trail::begin(FoundLaunch& launch, Ticket& ticket) {
   if (launch.has_notes) note_memory(launch, ticket.stream);
   const uint64_t next = rows_.next();
@@ -197,8 +197,8 @@ void Trail::begin(FoundLaunch& launch, Ticket& ticket) {
   }
 }
 
-// Memory from each address to the next one, or to the end of the allocation. What a launch writes before its addresses
-// is not seen.
+// Returns the memory from each address to the next one, or to the end of the allocation. What a launch writes before
+// its addresses is not seen.
 std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t most) {
   std::map<uint64_t, uint32_t> begins;  // offsets of pointers, by where their pieces begin
   std::map<uint64_t, uint64_t> ends;    // of allocations, by where these begin
@@ -220,8 +220,8 @@ std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t mo
   return pieces;
 }
 
-// Whether it reaches memory that other streams' work writes, with nothing that orders the two. Of a launch that is not
-// known each address may be one at which it writes.
+// Returns whether it reaches memory that other streams' work writes, with nothing that orders the two. A launch that is
+// not known may write at each of its addresses.
 bool Trail::is_unordered(const FoundLaunch& launch, const Ticket& ticket, uint16_t stream) {
   order_.begin(ticket.stream, stream);
   bool is_unordered = order_.is_unordered(launch.reaches);
@@ -230,7 +230,7 @@ bool Trail::is_unordered(const FoundLaunch& launch, const Ticket& ticket, uint16
   return is_unordered;
 }
 
-// Copies what the launch reaches. False if there is no room.
+// Copies what the launch reaches. Returns false if there is no room.
 bool Trail::begin_learning(const LaunchWords& words, uint64_t most, Ticket& ticket) {
   auto learns = std::make_shared<LearntLaunch>();
   learns->row = *ticket.row;
@@ -250,7 +250,7 @@ bool Trail::begin_learning(const LaunchWords& words, uint64_t most, Ticket& tick
   return true;
 }
 
-// In place of those of fewer parts: a launch of another thread may be about to digest these.
+// Makes new KnownWrites, because a launch of another thread may be about to digest the old ones, of fewer parts.
 void Trail::find_writes(FoundLaunch& launch, const WrittenParts& parts, uint32_t entry) {
   const RelaxedCapture relaxed;
   memory_.enter();
@@ -263,7 +263,7 @@ void Trail::find_writes(FoundLaunch& launch, const WrittenParts& parts, uint32_t
   launch.is_passing |= memory_.passing() != passing;
 }
 
-// Where the parts are allocated; another launch of the kind may have less memory.
+// Returns where the parts are allocated; another launch of this variant may have less memory.
 std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWords& words) {
   std::vector<RowPart> ranges;
   for (const WrittenPart& part : parts) {
@@ -276,7 +276,7 @@ std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWor
   return ranges;
 }
 
-// What a launch is that was not seen before, or that may be another one now.
+// Looks up a launch that was not seen before, or that may have changed.
 std::shared_ptr<FoundLaunch> Trail::look_up(const Launched& launched, Function& function) {
   const RelaxedCapture relaxed;
   memory_.enter();
@@ -299,7 +299,7 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     Function& function = function_of(ticket.context, launched.function);
     if (!is_wanted(function, *ticket.recording)) return;
     memo_.enter(launched, function.kernel.layout, function.read, &function);
-    const uint64_t version = version_of_words(memory_);  // before: a look may be what makes it another one
+    const uint64_t version = version_of_words(memory_);  // before: the look-up itself may change it
     const auto known = memo_.find(version);
     const auto launch = known != nullptr ? known : look_up(launched, function);
     begin(*launch, ticket);
@@ -345,7 +345,7 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
   });
 }
 
-// Until the device has done all that it was given. False if that takes longer.
+// Waits until the device has done all that it was given. Returns false if that takes longer.
 bool Trail::wait(double seconds) {
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
@@ -356,7 +356,7 @@ bool Trail::wait(double seconds) {
   }
 }
 
-// Takes over what the device has done, without waiting for more.
+// Takes over what the device has finished, without waiting for more.
 void Trail::collect_found() {
   digests_.collect();
   std::erase_if(learning_, [this](const auto& launch) {

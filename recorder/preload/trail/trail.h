@@ -1,5 +1,5 @@
 // The trail of a program: a row for each launch, copy and memset, with a digest of what it wrote (docs/trail.md). Every
-// hook calls these functions; none throws, and none waits for the device, but as written_parts.h says.
+// hook calls these functions. None throws, and none waits for the device, except as written_parts.h says.
 #pragma once
 
 #include <chrono>
@@ -35,12 +35,12 @@ class Trail {
 
   // What before_launch() passes to after_launch().
   struct Ticket {
-    Recording* recording = nullptr;  // this process': to tell it takes a system call
+    Recording* recording = nullptr;  // this process'; looking it up takes a system call
     cuda::Context context = nullptr;
     cuda::Stream stream = nullptr;
     std::optional<uint64_t> row;
     std::shared_ptr<KnownWrites> writes;   // what is digested; null: nothing
-    std::shared_ptr<LearntLaunch> learns;  // or to be found, in these pieces
+    std::shared_ptr<LearntLaunch> learns;  // or what is to be found, in these pieces
     std::vector<SavedPiece> pieces;
     bool is_known = false;
   };
@@ -62,7 +62,7 @@ class Trail {
     bool is_digested = false;   // the current device can read what it writes, or reads
     std::optional<uint64_t> row;
   };
-  // Of a copy of rows or boxes.
+  // Handles a copy of rows or boxes.
   template <class Copy>
   static Work work_of(const Copy& copy);
   void before_work(Work& work) noexcept;
@@ -78,7 +78,7 @@ class Trail {
   void host_waited(cuda::Stream stream) noexcept;
   void host_waited(cuda::Event event) noexcept;
   void host_waited(cuda::Context = nullptr) noexcept;  // for all
-  // The program's allocation has failed for want of memory: gives back the trail's own. False if it has none.
+  // Frees the trail's own memory, because an allocation of the program's failed. Returns false if it has none.
   bool make_room() noexcept;
   void context_ends(cuda::Context context) noexcept;
   // Delivers what is known. A signal handler may call it.
@@ -94,7 +94,7 @@ class Trail {
     bool is_wanted = false;                         // --kernel selects it
     std::map<uint32_t, FunctionLaunches> launches;  // by configuration
   };
-  // What may be waited for: not so long that the program would not go on.
+  // Takes the lock, but does not wait so long that the program would stop.
   std::unique_lock<std::timed_mutex> lock();
   template <class Change>
   void locked(Change&& change) noexcept;
@@ -131,10 +131,10 @@ class Trail {
   bool wait(double seconds);
   void forget_in_child();
 
-  // Whether the driver has all functions that are needed. If not, the program is told so once.
+  // Returns whether the driver has all functions that are needed. If not, warns the program once.
   bool has_driver();
 
-  std::timed_mutex mutex_;  // guards what follows
+  std::timed_mutex mutex_;  // guards the members below
   std::optional<bool> has_driver_;
   MemoryMap memory_;
   TrailRows rows_;
@@ -178,7 +178,7 @@ void Trail::locked(Change&& change) noexcept {
   });
 }
 
-// Whether what this thread does is the program's, and leaves a trail.
+// Returns whether this thread is doing the program's work, and that leaves a trail.
 inline bool trails() { return Trail::is_wanted() && !inside; }
 
 }  // namespace msda::record

@@ -8,7 +8,7 @@
 namespace msda::record {
 namespace {
 
-// A number for each key, in the order in which they come; and whether it is new.
+// Returns the key's number, in the order in which keys come, and whether it is new.
 template <class Map>
 std::pair<uint32_t, bool> number_of(Map& map, const typename Map::key_type& key) {
   const auto [entry, is_new] = map.try_emplace(key, static_cast<uint32_t>(map.size()));
@@ -114,8 +114,8 @@ bool TrailRows::is_like(const Waiting& a, const Waiting& b) {
   return key(a) == key(b);
 }
 
-// A tuner launches the same again and again, with other work between, as often as its clock says. What repeats an equal
-// launch shortly before decides nothing.
+// A tuner launches the same again and again, with other work between, as often as its clock says. An equal launch that
+// is repeated shortly afterwards decides nothing.
 void TrailRows::mark_if_repeated(Waiting& waiting) {
   constexpr size_t kShortly = 4;
   if (std::ranges::any_of(last_, [&](const Waiting& one) { return is_like(one, waiting); })) {

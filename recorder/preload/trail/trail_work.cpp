@@ -1,4 +1,4 @@
-// Copies, memsets, graphs, and what becomes of memory: the rows of a trail that are no launch of a kernel.
+// The rows of a trail that are no kernel launches: copies, memsets, graphs, and changes of memory.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -22,7 +22,7 @@ void append(std::vector<std::byte>& bytes, uint64_t word) {
 
 }  // namespace
 
-// What an allocation held before anybody did something with it.
+// Appends a row for what an allocation held before its first use.
 void Trail::note_first_use(const MemoryMap::Region& region, cuda::Stream stream) {
   if (!region.is_fresh) return;
   memory_.used(region);
@@ -34,7 +34,7 @@ void Trail::note_first_use(const MemoryMap::Region& region, cuda::Stream stream)
   digests_.start(rows_.append(row, region.address), {&all, 1}, stream);
 }
 
-// What the host may have written since, and no hook sees.
+// Appends a row for what the host, which no hook sees, may have written since.
 void Trail::note_host_memory(const PointerWord& pointer, cuda::Stream stream) {
   constexpr uint64_t kMost = 1 << 20;
   Row row;
@@ -53,8 +53,8 @@ uint32_t Trail::entry_of_value(uint64_t value) {
   return entry->second = rows_.parameters(bytes);
 }
 
-// Small tables that the host fills in may have addresses, which differ from run to run: of these the digest is computed
-// here. False if it has none.
+// Digests a small table that the host filled in here, because it may hold addresses, which differ from run to run.
+// Returns false if it is no such table.
 bool Trail::digest_on_host(const Work& work) {
   constexpr uint64_t kMost = 64 << 10;
   if (work.from_host == nullptr || work.written.ranges().size() != 1) return false;
@@ -72,8 +72,8 @@ bool Trail::digest_on_host(const Work& work) {
   return true;
 }
 
-// A copy between two addresses says nothing of where these are. What no device has must not be digested there: it would
-// fault.
+// A copy between two addresses does not say where these are. Memory that no device has must not be digested there: the
+// kernel would fault.
 void Trail::find_sides(Work& work) {
   const auto here = [&](const DeviceRange& range) {
     const auto region = memory_.find(range.address);
@@ -145,8 +145,8 @@ void Trail::after_work(Work& work, cuda::Result result) noexcept {
   });
 }
 
-// A row for all that it does: as of a kernel whose parameters are those of all of its kernels, and where its copies and
-// memsets write.
+// Appends a row for all that a graph does, as of one kernel with the parameters of all its kernels and with the places
+// where its copies and memsets write.
 void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& ticket) noexcept {
   locked([&] {
     if (is_captured(stream)) return;
@@ -192,7 +192,7 @@ void Trail::freed(cuda::DevicePointer address) noexcept {
   locked([&] { memory_.freed(address); });
 }
 
-// Memory may be unmapped as soon as the program knows that its own work is done, which the recorder's comes behind.
+// The program may unmap memory as soon as it knows that its own work is done; the recorder's work comes behind that.
 void Trail::unmapped(const DeviceRange& range) noexcept {
   locked([&] {
     constexpr double kPatience = 2;  // seconds
@@ -252,7 +252,7 @@ void Trail::context_ends(cuda::Context context) noexcept {
   });
 }
 
-// The program ends; the driver may have ended already, or have been interrupted by a signal: it is not called.
+// The program ends. The driver may have ended already, or a signal may have interrupted it: it is not called.
 void Trail::report() noexcept {
   try {
     constexpr std::chrono::seconds kPatience{1};

@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kRowsUntilLearnt = 64;
 constexpr size_t kWord = sizeof(uint64_t);
 
-// The device has nearly always found it long before. Nothing would be learnt from a launch that never ends, or that
-// waits for what the program does next: what is waited in vain is bounded, however many launches there are.
+// Waits for what the device has nearly always found long before. A launch that never ends, or that waits for the
+// program's next work, teaches nothing: the time waited in vain is bounded, however many launches there are.
 bool wait_for(LearntLaunch& launch) {
   static constinit Patience patience(2, 2, 0);
   const std::chrono::duration<double> most(patience.seconds());
@@ -27,7 +27,7 @@ bool wait_for(LearntLaunch& launch) {
   return patience.note(true);
 }
 
-// The first launch, and a few later ones, ever more seldom: it may have found in memory what it wrote.
+// Returns true for the first launch, and ever more seldom for later ones: it may have found in memory what it wrote.
 bool is_to_be_learnt_from(int64_t launches) {
   constexpr int kBits = 4;  // 16, 256, ...
   if (launches == 1) return false;
@@ -41,7 +41,7 @@ uint64_t word_at(const std::vector<std::byte>& bytes, size_t word) {
   return value;
 }
 
-// Of two halves of words.
+// Returns whether the low halves of two words may be sizes that differ.
 bool may_be_size(uint64_t a, uint64_t b) {
   constexpr uint32_t kMost = 1 << 28;
   const auto x = static_cast<uint32_t>(a), y = static_cast<uint32_t>(b);
@@ -105,7 +105,7 @@ bool LearntLaunch::is_cut() const {
   return false;
 }
 
-// From a launch that wrote more than was compared nothing is learnt but that.
+// A launch that wrote more than was compared teaches only that it did.
 void LaunchVariant::add(const LearntLaunch& launch) {
   if (launch.is_cut()) {
     constexpr uint64_t kMost = uint64_t{1} << 40;
@@ -157,7 +157,7 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
   return changes;
 }
 
-// Whether these parameters are those of the variant's first launch, but for indifferent words.
+// Returns whether these parameters equal those of the variant's first launch, except for indifferent words.
 bool LaunchVariant::has(const std::vector<std::byte>& other) const {
   if (other.size() != bytes.size()) return false;
   for (size_t i = 0; i < words_in(bytes); ++i) {
@@ -167,10 +167,10 @@ bool LaunchVariant::has(const std::vector<std::byte>& other) const {
   return true;
 }
 
-// Two launches with other parameters that write equal parts: the words that differ decide nothing about them, while the
-// others are equal. Not what may be sizes: the last bytes that two launches wrote may have been there before. Random
-// numbers have a seed and a place, which are small as well; sizes stand in more words than that. Whether `one` is of
-// this kind now.
+// Two launches with other parameters write equal parts: then the words that differ do not decide what is written while
+// the others are equal. Words that may be sizes are excluded: the last bytes that two launches wrote may have been
+// there before. Random numbers have a seed and a place, which are small as well, but sizes stand in more words than
+// that. Returns whether `one` is of this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const {
   if (one.bytes.size() != kind.bytes.size() || one.parts_ != kind.parts_ || one.is_odd_ || kind.is_odd_) return false;
   constexpr int kMostOfRandom = 3;
@@ -210,7 +210,7 @@ void FunctionLaunches::join_alike(uint64_t row) {
   }
 }
 
-// Null if there is none.
+// Returns null if there is none.
 LaunchVariant* FunctionLaunches::find(const std::vector<std::byte>& bytes) const {
   const auto known = by_hash_.find(hash_of(bytes));
   if (known != by_hash_.end()) return known->second;
@@ -221,7 +221,7 @@ LaunchVariant* FunctionLaunches::find(const std::vector<std::byte>& bytes) const
 LaunchVariant& FunctionLaunches::variant_of(const LaunchWords& words, uint64_t row) {
   constexpr size_t kMostVariants = 4096;
   if (variants_.size() >= kMostVariants) {
-    // Of a program that runs for days: what it learnt, it learns again.
+    // A program that runs for days learns again what is forgotten here.
     by_hash_.clear();
     kinds_.clear();
     variants_.clear();

@@ -1,4 +1,4 @@
-// Which memory launches write, learnt from what their first ones changed: from then on only that is digested, and
+// Learns which memory launches write from what their first ones changed. From then on only that memory is digested, and
 // nothing is copied.
 #pragma once
 
@@ -16,17 +16,17 @@
 
 namespace msda::record {
 
-// Bytes from an address among the parameters on, from the multiple of 16 at or before it.
+// Bytes from an address among the parameters on, starting at the multiple of 16 at or before it.
 struct WrittenPart {
   uint32_t pointer = 0;  // its offset in the parameters
   uint64_t begin = 0, end = 0;
   friend auto operator<=>(const WrittenPart&, const WrittenPart&) = default;
 };
 using WrittenParts = std::vector<WrittenPart>;
-// In multiples of 16, as they are digested.
+// Describes the parts in multiples of 16 bytes, as they are digested.
 std::string text_of(const WrittenParts& parts);
 
-// A launch that is learnt from: it compares all that it reaches with a copy from before it.
+// A launch to learn from: all that it reaches is compared with a copy made before it.
 struct LearntLaunch {
   uint64_t row = 0;
   std::vector<uint32_t> pointers;   // of each piece that was compared
@@ -36,25 +36,26 @@ struct LearntLaunch {
   bool has_failed = false;
 
   bool is_found();
-  // After that.
+  // Available once the changes are found.
   WrittenParts parts() const;
   bool is_sparse() const;  // some of them was not changed at all
   bool is_cut() const;     // it wrote up to near where the comparison ended, and maybe further
 };
 
-// Launches of a function that write the same parts, as far as is known: those of one grid, with equal parameters, but
-// for addresses and for words that were seen to decide nothing about it while all others are equal.
+// Launches of a function that write the same parts, as far as is known: those of one grid whose parameters are equal,
+// except for addresses and for words that were seen to be irrelevant while all others are equal.
 class LaunchVariant {
  public:
-  // Of a launch in this row: what it writes; nothing: it is to be learnt from. The same in each of two equal runs,
-  // however fast their devices are: what a launch taught counts from so many rows later on.
+  // Returns what a launch in this row writes; null if it is to be learnt from. Two equal runs get the same answers,
+  // however fast their devices are: what a launch taught counts only from a fixed number of rows later on.
   const WrittenParts* parts_for(uint64_t row);
   void learn(std::shared_ptr<LearntLaunch> launch) {
     if (!is_forgotten_) learning_.push_back(std::move(launch));
   }
-  // So much memory from each address on is to be compared.
+  // Returns how many bytes from each address on are to be compared.
   uint64_t bytes_to_compare() const { return bytes_to_compare_; }
-  // Whether some of the parts was not changed: the digest is of what was there before as well. After parts_for().
+  // Returns whether some of the parts were not changed, so that the digest covers what was there before as well. Call
+  // it after parts_for().
   bool is_sparse() const { return is_sparse_; }
   // Nothing can be learnt: each launch is compared as a whole.
   void forget() {
@@ -85,15 +86,15 @@ class LaunchVariant {
 // All of a function's launches of one grid.
 class FunctionLaunches {
  public:
-  // Whether what is small and differs from launch to launch may be a random number's place, and is not a size.
+  // A small word that differs from launch to launch may be a random number's place, and is then not a size.
   explicit FunctionLaunches(bool draws_random_numbers = false) : draws_random_numbers_(draws_random_numbers) {}
 
   LaunchVariant& variant_of(const LaunchWords& words, uint64_t row);
-  // Whether the last call found a new one.
+  // Returns whether the last call found a new one.
   bool is_new() const { return is_new_; }
-  // Another number whenever variant_of() may find another one than before for equal words.
+  // Returns a number that changes whenever variant_of() may find another variant for equal words.
   uint64_t version() const { return version_; }
-  // The words in which the launch differs from its variant's first: offsets and values.
+  // Returns the words in which the launch differs from its variant's first launch: offsets and values.
   static std::vector<std::pair<uint32_t, uint64_t>> changes_of(const LaunchVariant& variant, const LaunchWords& words);
 
  private:

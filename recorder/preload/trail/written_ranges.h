@@ -1,4 +1,4 @@
-// What a copy or a memset writes, as the hooks tell it.
+// What a copy or a memset writes, as the hooks report it.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace msda::record {
 
-// The same functions as Unwritten has.
+// Has the same functions as Unwritten.
 class WrittenRanges {
  public:
   void written(const DeviceRange& range) { ranges_.push_back(range); }
-  // With what lies between the rows.
+  // Includes what lies between the rows.
   void written_rows(const DeviceRange& row, uint64_t pitch, uint64_t rows) {
     if (rows > 0) ranges_.push_back({row.address, (rows - 1) * pitch + row.bytes});
   }
