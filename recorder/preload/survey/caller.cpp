@@ -16,7 +16,8 @@
 namespace msda::record {
 namespace {
 
-// What stands between `before` and the next "::" in a symbol's name: of "torch::autograd::generated::A::apply(...)".
+// Returns what stands between `before` and the next "::" in a symbol's name: of
+// "torch::autograd::generated::A::apply(...)".
 std::string part_after(std::string_view name, std::string_view before) {
   const size_t at = name.find(before);
   if (at == name.npos) return "";
@@ -25,14 +26,14 @@ std::string part_after(std::string_view name, std::string_view before) {
   return end == name.npos ? "" : std::string(name.substr(0, end));
 }
 
-// Of "vision::ops::detail::_roi_align_backward(at::Tensor const&, ...)" the function's own name.
+// Returns the function's own name in "vision::ops::detail::_roi_align_backward(at::Tensor const&, ...)".
 std::string function_after(std::string_view name, std::string_view before) {
   if (!name.starts_with(before)) return "";
   name = name.substr(0, name.find('('));
   return std::string(name.substr(name.rfind(':') + 1));
 }
 
-// Takes what the frame's function tells. Whether nothing is left to be told.
+// Takes what the frame's function shows of the caller. Returns whether nothing more is needed.
 bool read_frame(uintptr_t address, Caller& caller) noexcept try {
   const std::string mangled = TellingSymbols::instance().name_of(address);
   if (mangled.empty()) return false;
@@ -45,13 +46,13 @@ bool read_frame(uintptr_t address, Caller& caller) noexcept try {
   return true;
 }
 
-// The innermost frame that names each.
+// Takes each name from the innermost frame that has it.
 void read_native_frames(Caller& caller) {
   struct Walk {
     Caller& caller;
     int frames = 0, since_operation = 0;
   } walk{caller};
-  // To unwind a frame takes some microseconds. A node calls its operators within few frames.
+  // Unwinding a frame takes some microseconds. A node calls its operators within few frames.
   const auto visit = [](_Unwind_Context* context, void* data) {
     constexpr int kMostFrames = 192, kMostBetween = 16;
     Walk& mine = *static_cast<Walk*>(data);
@@ -63,7 +64,7 @@ void read_native_frames(Caller& caller) {
   _Unwind_Backtrace(visit, &walk);
 }
 
-// The functions of Python's C API that tell a frame, from CPython 3.9 on.
+// The functions of Python's C API that describe a frame, from CPython 3.9 on.
 struct Python {
   int (*holds_lock)() = nullptr;
   void* (*frame)() = nullptr;
@@ -90,7 +91,7 @@ struct Python {
   bool is_complete = false;
 };
 
-// Text of a code object's attribute; empty if it has none.
+// Returns the text of a code object's attribute; empty if it has none.
 std::string text_of(const Python& python, void* code, const char* name) {
   void* value = python.attribute(code, name);
   const char* text = value != nullptr ? python.text(value) : nullptr;

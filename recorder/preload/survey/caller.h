@@ -1,11 +1,11 @@
-// Who launches: what the calling thread's stack tells of it.
+// Finds out from the calling thread's stack who launches.
 #pragma once
 
 #include <string>
 
 namespace msda::record {
 
-// Empty texts for what the stack does not tell.
+// A text is empty if the stack does not show it.
 struct Caller {
   std::string node;       // of PyTorch's autograd: "ConvolutionBackward0"
   std::string operation;  // of PyTorch: "convolution_backward"
@@ -14,7 +14,7 @@ struct Caller {
   bool is_empty() const { return node.empty() && operation.empty() && python.empty(); }
 };
 
-// Of the thread that calls it, within a launch of the program's. Takes some hundred microseconds.
+// Looks at the thread that calls it, within a launch of the program's. Takes some hundred microseconds.
 Caller caller_of_launch() noexcept;
 
 }  // namespace msda::record

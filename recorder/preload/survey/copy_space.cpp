@@ -9,7 +9,7 @@
 namespace msda::record {
 namespace {
 
-// How much to take for `bytes`: more, as the next launch may need a little more. 0 if that is too much.
+// Returns how much to take for `bytes`: more, because the next launch may need a little more. 0 if that is too much.
 uint64_t bytes_to_take(uint64_t bytes, double share, uint64_t free) {
   constexpr uint64_t kUnit = 32 << 20;
   const auto most = static_cast<uint64_t>(share * static_cast<double>(free));

@@ -1,5 +1,5 @@
-// Memory for the copies that a survey makes of what a launch reaches: in each context as much as the largest needs, and
-// no more than a share of what is free. Not thread-safe: the survey guards it.
+// Memory for the copies that a survey makes of what launches reach: in each context as much as the largest launch
+// needs, but no more than a share of what is free. Not thread-safe: the survey guards it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace msda::record {
 
-// Sizes of which several fit one behind the other, aligned as the driver aligns allocations.
+// Returns the size rounded up to the driver's alignment, so that several fit one behind the other.
 constexpr uint64_t aligned(uint64_t bytes) {
   constexpr uint64_t kAlignment = 512;
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -20,13 +20,13 @@ class CopySpace {
  public:
   explicit CopySpace(double share) : share_(share) {}
 
-  // Memory of so many bytes, in the calling thread's context: on the device, or, if there is no room, on the host,
-  // where the device reaches it far more slowly; of the latter `left` says how often, and becomes one less. 0 if that
-  // is more than the share, or there is none.
+  // Returns memory of so many bytes in the calling thread's context: on the device or, if there is no room, on the
+  // host, where the device reaches it far more slowly. `left` says how often the host may be used, and is then
+  // decremented. Returns 0 if the bytes exceed the share, or there is no room.
   cuda::DevicePointer reserve(uint64_t bytes, int64_t& left);
-  // The program needs the memory more. False if there is none.
+  // Frees the memory, because the program needs it. Returns false if there is none to free.
   bool give_back();
-  // A context ends, and with it the memory.
+  // Called when a context ends, and the memory with it.
   void context_ends(cuda::Context context) { cuda::forget(memory_, context); }
 
  private:

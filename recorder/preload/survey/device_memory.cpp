@@ -10,7 +10,7 @@
 namespace msda::record {
 namespace {
 
-// Null if there is none.
+// Returns null if there is none.
 cuda::Context current_context() {
   cuda::Context context = nullptr;
   return cuda::driver().current_context(&context) == cuda::kSuccess ? context : nullptr;
@@ -41,7 +41,7 @@ std::vector<DeviceRange> DeviceMemory::allocations_here() const {
     const std::lock_guard lock(mutex_);
     for (const auto& [address, bytes] : bytes_) here.push_back({address, bytes});
   }
-  // One may have gone in a way that no hook sees, as a pool's memory does with the pool. Others write what is foreign.
+  // Memory may go in a way that no hook sees, as a pool's does with the pool. Other processes write foreign memory.
   std::erase_if(here, [](const DeviceRange& range) {
     return ForeignMemory::instance().has(range) || !is_memory_of_this_device(range.address) ||
            !cuda::is_allocated(range.address, range.bytes);
@@ -61,7 +61,7 @@ void DeviceMemory::stream_destroyed(cuda::Stream stream) {
   for (auto* some : {&used_, &used_unseen_}) std::erase_if(*some, [&](auto& one) { return one.stream == stream; });
 }
 
-// With the lock held.
+// Needs the lock to be held.
 DeviceMemory::Known DeviceMemory::known(cuda::Stream stream) const {
   const auto found = streams_.find(stream);
   return {found != streams_.end() ? found->second : current_context(), stream};
@@ -88,7 +88,7 @@ bool DeviceMemory::wait_for_stream(const Known& one, double seconds) {
   const InContext current(one.context);
   const auto& [context, stream] = one;
   int capturing = 0;
-  // To ask a stream that is captured what it has to do would end the capture.
+  // Asking a captured stream whether it has work left would end the capture.
   if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) return true;
   const bool is_idle = cuda::driver().query(stream) == cuda::kSuccess;
   if (!is_idle && !wait_for(stream, seconds)) return false;

@@ -15,20 +15,20 @@ class DeviceMemory {
  public:
   void allocated(const DeviceRange& range);
   void freed(uint64_t address);
-  // From the first byte of them to the last, for all devices.
+  // Returns the range from their first byte to the last, over all devices.
   DeviceRange hull() const;
-  // Those in the memory of the calling thread's device, as the driver says, that no other process has.
+  // Returns the allocations that the driver places on the calling thread's device and that no other process has.
   std::vector<DeviceRange> allocations_here() const;
 
   void stream_created(cuda::Stream stream);
   void stream_destroyed(cuda::Stream stream);
-  // It is about to get something to do; of the calling thread's context unless it was created in another one.
+  // Called before it gets work; it is of the calling thread's context unless it was created in another one.
   void stream_used(cuda::Stream stream);
-  // Waits until no stream has anything left to do, but for those that are captured into graphs. False if that takes
+  // Waits until no stream has anything left to do, except for those captured into graphs. Returns false if that takes
   // longer than so many seconds.
   bool wait_for_streams(double seconds);
 
-  // Its streams end with it. Of its memory allocations_here() finds that it is gone. Null: it is not known which.
+  // Its streams end with it; allocations_here() finds out that its memory is gone. Null: it is not known which context.
   void context_ends(cuda::Context context);
 
  private:
@@ -45,8 +45,8 @@ class DeviceMemory {
   mutable std::mutex mutex_;
   std::map<uint64_t, uint64_t> bytes_;  // by address
   std::map<cuda::Stream, cuda::Context> streams_;
-  // Those that were given work since all were waited for. Work that no hook sees counts once its stream is found busy:
-  // from time to time all are looked at.
+  // Streams that were given work since all were waited for. Work that no hook sees counts once its stream is found
+  // busy: from time to time all streams are looked at.
   std::set<Known> used_, used_unseen_;
   unsigned waits_ = 0;
 };

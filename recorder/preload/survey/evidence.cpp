@@ -36,14 +36,14 @@ std::optional<AddedType> added_type(std::string_view name, int elements) {
   if (name == "f64" && elements == 1) return AddedType::kFloat64;
   if (name == "f16" && elements == 2) return AddedType::kFloat16;
   if (name == "bf16" && elements == 2) return AddedType::kBfloat16;
-  return std::nullopt;  // a vector, of whose elements a twin counts the first
+  return std::nullopt;  // a vector: a twin would count only its first element
 }
 
 KnownAdditions known_additions(const Image& image, const std::string& kernel, const std::string& architecture) {
   KnownAdditions known;
   const auto additions = float_additions_in(image.bytes, kernel, architecture, TwinOperation::kCount);
   for (const FloatAddition& one : additions) {
-    // Of generic addresses, where they are in shared memory.
+    // Additions at generic addresses have an ATOMS, too, for addresses in shared memory.
     if (std::string_view(one.opcode) == "ATOMS") continue;
     const auto type = added_type(one.type, one.elements);
     if (!one.has_twin()) known.missing = "no_twin";
@@ -54,7 +54,7 @@ KnownAdditions known_additions(const Image& image, const std::string& kernel, co
     known.type = *type;
     known.name = one.type;
   }
-  // A block that waits for a sum of another's waits for ever where a twin makes others.
+  // A block that waits for another block's sum waits for ever if a twin makes other sums.
   const auto communication = communication_in(image.bytes, kernel, architecture);
   if (!communication || communication->may_communicate) known.missing = "communicates";
   if (known.name.empty()) known.missing = "no_twin";
@@ -74,7 +74,7 @@ class EvidenceRoom {
   EvidenceRoom(const EvidenceRoom&) = delete;
   EvidenceRoom& operator=(const EvidenceRoom&) = delete;
 
-  // False if that is more than the share of what is free, or there is none.
+  // Returns false if that exceeds the share of what is free, or there is none.
   bool reserve(const std::vector<SettledPiece>& changed, double share) {
     constexpr uint64_t kAligned = 512;
     uint64_t end = kAligned;  // the results come first
@@ -104,7 +104,7 @@ class EvidenceRoom {
   std::vector<EvidencePiece> pieces_;
 };
 
-// The pieces that the program's launch changed. Nothing if the device does not compute digests.
+// Returns the pieces that the program's launch changed. Nothing if the device does not compute digests.
 std::optional<std::vector<SettledPiece>> changed_pieces(const Trial& trial, cuda::Stream stream) {
   std::vector<DeviceRange> before;
   for (const SettledPiece& piece : trial.pieces()) before.push_back({piece.before, piece.bytes});
@@ -126,7 +126,7 @@ class EvidenceRun {
   EvidenceRun(const EvidenceRun&) = delete;
   EvidenceRun& operator=(const EvidenceRun&) = delete;
 
-  // Why it ended early; empty if it did not. Memory is then as any of the launches left it.
+  // Returns why it ended early; empty if it did not. Memory is then as any of the launches left it.
   std::string measure(double share, Evidence& evidence) {
     const auto changed = changed_pieces(trial_, launched_.stream);
     if (!changed || !code_.is_loaded()) return "refused";
@@ -159,7 +159,8 @@ class EvidenceRun {
                             [&](size_t) { return EvidenceTable(step, known_.type, room_.results()); });
   }
 
-  // The twin on the memory that the program's launch found, or, if it `clears`, with 0 in words that are added to.
+  // Launches the twin on the memory that the program's launch found; if it `clears`, with 0 in the words that are added
+  // to.
   bool launch_twin(TwinOperation operation, bool clears) {
     const auto twin = twin_of(image_.bytes, name_, architecture_, operation);
     if (!twin) return false;
@@ -172,8 +173,7 @@ class EvidenceRun {
     return done;
   }
 
-  // What is there without the additions, which other stores of the kernel may have changed, is what they are counted
-  // from.
+  // Counts the additions from what is there without them, because other stores of the kernel may have changed it.
   bool count() {
     std::vector<SavedPiece> initial;
     for (const EvidencePiece& one : room_.pieces()) initial.push_back({one.address, one.initial, one.bytes});

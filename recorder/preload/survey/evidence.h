@@ -1,6 +1,6 @@
-// What the order of additions can change in a launch whose order-free twin gave equal results: how many additions there
-// are at each address and how large the greatest addend is, measured by other twins (recorder/device/twin.h) on the
-// memory that the launch found; and what differs, compared with a bound for each number (docs/survey.md).
+// Measures what the order of additions can change in a launch whose order-free twin gave equal results. Other twins
+// (recorder/device/twin.h), on the memory that the launch found, count the additions at each address and find the
+// greatest addend; what differs is compared with a bound for each number (docs/survey.md).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace msda::record {
 
 struct Evidence {
-  // Why there is none; empty if there is. docs/survey.md lists the names.
+  // Why there is no evidence; empty if there is. docs/survey.md lists the names.
   std::string missing;
   std::string type;      // of the numbers that are added: "f32", "f64", "f16", "bf16"
   int64_t launches = 0;  // that were compared with the program's own
@@ -25,8 +25,8 @@ struct Evidence {
             std::map<std::string, double>& numbers) const;
 };
 
-// After the trial's run(): memory is as after the program's launch, and will be. `share`: of the free memory, at most,
-// that it may take meanwhile.
+// Call it after the trial's run(): memory is as after the program's launch, and stays so. `share` is how much of the
+// free memory it may take meanwhile.
 Evidence evidence_of(const Launched& launched, const Image& image, const std::string& kernel,
                      const std::string& architecture, const Trial& trial, double share);
 

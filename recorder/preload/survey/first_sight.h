@@ -1,5 +1,5 @@
-// Whether a launch changes memory that its parameters do not name, as one does that follows pointers in memory: the
-// digests of all of the device's allocations, before and after it.
+// Finds out whether a launch changes memory that its parameters do not name, as one does that follows pointers in
+// memory, by the digests of all of the device's allocations before and after it.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,18 @@
 
 namespace msda::record {
 
-// The digests of memory, once the stream has finished its earlier work. Nothing if the device does not compute them.
+// Returns the digests of memory, once the stream has finished its earlier work. Nothing if the device does not compute
+// them.
 std::optional<std::vector<Digest>> digests_of(std::span<const DeviceRange> ranges, cuda::Stream stream);
 
 enum class Touched { kNothing, kNamed, kOthers };
 
 class FirstSight {
  public:
-  // Before the launch. False if the device does not compute digests.
+  // Call it before the launch. Returns false if the device does not compute digests.
   bool begin(std::vector<DeviceRange> allocations, cuda::Stream stream);
-  // After it: what it changed, of what it reaches and of the rest. Nothing if the device does not compute digests.
+  // Call it after the launch. Returns what it changed, inside and outside of what it reaches; nothing if the device
+  // does not compute digests.
   std::optional<Touched> end(const Reach& reach) const;
 
  private:

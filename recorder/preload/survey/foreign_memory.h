@@ -1,5 +1,5 @@
-// Memory of this device that another process may read and write meanwhile: exported to it, or imported from it. A
-// launch that changes it must not run again.
+// Memory of this device that another process may read and write meanwhile, because it was exported to it or imported
+// from it. A launch that changes it must not run again.
 #pragma once
 
 #include <atomic>
@@ -12,20 +12,21 @@
 
 namespace msda::record {
 
-// Thread-safe; none of its functions throws. Without memory of the host all of the device's counts as foreign.
+// Thread-safe; none of its functions throws. If the host has no memory left, all of the device's counts as foreign.
 class ForeignMemory {
  public:
   static ForeignMemory& instance();
 
-  // The allocation that this is an address in. Its range; nothing but the address if the driver does not tell it.
+  // Notes the allocation that contains this address, and returns its range; only the address if the driver does not
+  // give the range.
   DeviceRange note(cuda::DevicePointer address) noexcept;
-  // It is freed, closed or unmapped.
+  // Forgets memory that is freed, closed or unmapped.
   void forget(cuda::DevicePointer address) noexcept;
-  // Of cuMemCreate's memory: what is mapped to which addresses, and that others may map it, too.
+  // Notes which of cuMemCreate's memory is mapped to which addresses, and that others may map it, too.
   void mapped(const DeviceRange& range, uint64_t handle) noexcept;
   void shared(uint64_t handle) noexcept;
 
-  // Whether some of it is foreign.
+  // Returns whether some of it is foreign.
   bool has(const DeviceRange& range) const noexcept;
 
  private:
@@ -33,7 +34,7 @@ class ForeignMemory {
   void change(Change&& change) noexcept;
 
   std::atomic<bool> has_any_{false};
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   bool is_all_ = false;
   std::map<uint64_t, uint64_t> bytes_;  // by address
   struct Mapping {

@@ -16,7 +16,7 @@ struct Edges {
   std::vector<cuda::GraphNode> from, to;
 };
 
-// Edges may have data, about overlap: only the later function gives such ones.
+// Edges may have data about overlap, which only the later function returns.
 std::optional<Edges> edges_of(cuda::Graph graph) {
   const cuda::GraphDriver& driver = cuda::graph_driver();
   if (driver.edges == nullptr && driver.plain_edges == nullptr) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<Edges> edges_of(cuda::Graph graph) {
   return edges;
 }
 
-// Each after those that it depends on, and otherwise in the order in which they were made.
+// Returns the nodes so that each follows those that it depends on, and otherwise in the order in which they were made.
 std::optional<std::vector<cuda::GraphNode>> nodes_in_order(cuda::Graph graph) {
   const cuda::GraphDriver& driver = cuda::graph_driver();
   size_t count = 0;
@@ -69,7 +69,7 @@ std::optional<std::vector<cuda::GraphNode>> nodes_in_order(cuda::Graph graph) {
   return ordered.size() == nodes.size() ? std::optional(std::move(ordered)) : std::nullopt;
 }
 
-// 0 if the node has none, or the driver does not tell.
+// Returns 0 if the node has none, or the driver does not report it.
 cuda::LaunchAttribute attribute_of_node(cuda::GraphNode node, int id) {
   cuda::LaunchAttribute attribute{id, {}, {}};
   const auto get = cuda::graph_driver().kernel_attribute;
@@ -94,7 +94,7 @@ std::optional<KernelStep> read_kernel(cuda::GraphNode node) {
   return step;
 }
 
-// Adds what the node does. False if the driver does not tell it.
+// Adds what the node does. Returns false if the driver does not report it.
 bool add_node(cuda::GraphNode node, GraphSteps& steps) {
   const cuda::GraphDriver& driver = cuda::graph_driver();
   auto type = cuda::NodeType::kHost;
@@ -152,7 +152,7 @@ KernelStep step_of(const Launched& launched, const Layout& layout) {
 }
 
 std::optional<KernelStep> kernel_step(const cuda::KernelNodeParameters& parameters) {
-  // As the program launched it: the driver gives a CUkernel's function as well.
+  // Takes the function as the program launched it: the driver gives a CUkernel's function as well.
   const cuda::Function function = parameters.kernel != nullptr ? parameters.kernel : parameters.function;
   bool is_kernel = false;
   if (function == nullptr || *name_of_function(function, is_kernel) == '\0') return std::nullopt;

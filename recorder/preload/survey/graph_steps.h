@@ -1,4 +1,5 @@
-// What a CUDA graph does, read from its nodes and copied: the program may destroy the graph once it is instantiated.
+// Reads what a CUDA graph does from its nodes, and copies it: the program may destroy the graph once it is
+// instantiated.
 #pragma once
 
 #include <array>
@@ -17,11 +18,11 @@ namespace msda::record {
 
 struct KernelStep {
   cuda::Function function = nullptr;
-  cuda::Context context = nullptr;  // null: the driver does not tell it
+  cuda::Context context = nullptr;  // null: the driver does not report it
   std::array<uint32_t, 3> grid{}, block{};
   unsigned shared_bytes = 0;
   std::vector<cuda::LaunchAttribute> attributes;  // that change what it computes
-  std::vector<std::byte> bytes;                   // its parameters; empty if the driver does not tell them
+  std::vector<std::byte> bytes;                   // its parameters; empty if the driver does not report them
   std::vector<size_t> offsets;                    // of each in `bytes`
 };
 using CopyStep = cuda::CopyOfBox;
@@ -35,30 +36,31 @@ struct GraphStep {
 
 struct GraphSteps {
   std::vector<GraphStep> all;  // in an order that the graph allows
-  // Whether these are all: host functions, allocations, events, semaphores, branches and copies of arrays are not.
+  // Whether these are all steps: host functions, allocations, events, semaphores, branches and copies of arrays are
+  // left out.
   bool is_whole = true;
 };
 
-// Nothing if the driver does not tell its nodes.
+// Returns nothing if the driver does not report its nodes.
 std::optional<GraphSteps> read_steps(cuda::Graph graph);
 
-// A launch that outlives its parameters. Its `bytes` are empty if the driver does not tell them.
+// Returns a launch that outlives its parameters. Its `bytes` are empty if the driver does not report them.
 KernelStep step_of(const Launched& launched, const Layout& layout);
 
-// The step that these parameters make of a kernel node. Nothing for a function that the driver does not know.
+// Returns the step that these parameters make of a kernel node. Nothing for a function that the driver does not know.
 std::optional<KernelStep> kernel_step(const cuda::KernelNodeParameters& parameters);
 
-// Whether it is of memory that is not in arrays.
+// Returns whether it copies between memory that is not in arrays.
 bool is_plain(const CopyStep& copy);
-// The first of the bytes that it writes or reads, and how many there are to the last.
+// Returns the range from the first byte that it writes or reads to the last.
 DeviceRange range_of(const cuda::CopyOfBox::Side& side, const CopyStep& copy);
 DeviceRange range_of(const SetStep& set);
 
-// Do it on the stream. False if the driver refuses.
+// Perform the step on the stream. Return false if the driver refuses.
 bool perform(const CopyStep& copy, cuda::Stream stream);
 bool perform(const SetStep& set, cuda::Stream stream);
 
-// The launch that a step is, on a stream; refers to the step.
+// Makes a launch of a step, on a stream; refers to the step.
 class LaunchOfStep {
  public:
   LaunchOfStep(const KernelStep& step, cuda::Stream stream);

@@ -1,5 +1,5 @@
-// The survey of a CUDA graph's launch: the program's own is left as it is; then memory is put back, and the graph is
-// done again node by node, each kernel as a launch that is surveyed; at last the program's own result is put back.
+// Surveys a CUDA graph's launch. The program's own launch runs as it is. Then memory is put back, and the graph is
+// repeated node by node, with each kernel surveyed like a launch. At last the program's own result is put back.
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +18,7 @@ void for_each_kernel(const KnownGraph& graph, Visit&& visit) {
   }
 }
 
-// Whether the launch reaches nothing but memory that was copied.
+// Returns whether the launch reaches nothing but memory that was copied.
 bool is_within(const Reach& launch, const Reach& graph) {
   const auto is_shared = [&](const DeviceRange& range) {
     return std::ranges::find(graph.shared, range.address, &DeviceRange::address) != graph.shared.end();
@@ -29,7 +29,7 @@ bool is_within(const Reach& launch, const Reach& graph) {
 
 }  // namespace
 
-// A graph that was made in a way that no hook sees: its kernels are not known.
+// Counts a graph that was made in a way that no hook sees, so that its kernels are not known.
 void Survey::count_unknown_graph() {
   constexpr char kUnknownGraph[] = "cuGraphLaunch";
   if (!recording().wants(kUnknownGraph)) return;
@@ -39,7 +39,7 @@ void Survey::count_unknown_graph() {
   count(row, is_asked_for(launches_) ? Unsurveyed::kCaptured : Unsurveyed::kNotAsked);
 }
 
-// The kernels of a graph's launch, in order. Their numbers go on after the program's launches so far.
+// Returns the kernels of a graph's launch, in order. Their numbers go on after the program's launches so far.
 std::vector<Survey::Planned> Survey::plan(const KnownGraph& graph) {
   std::vector<Planned> plan;
   int64_t number = launches_;
@@ -58,7 +58,8 @@ void Survey::count_launch(const Planned& planned) {
   if (!planned.is_asked) count(*planned.kernel, Unsurveyed::kNotAsked);
 }
 
-// From one of its kernels on: a kernel that must not run again says why, the others that they are in a graph with it.
+// Counts a graph's kernels from this one on: a kernel that must not run again says why, and the others that they are in
+// a graph with it.
 void Survey::count_graph(const GraphTicket& ticket, size_t from, Unsurveyed why) {
   for (size_t i = from; i < ticket.plan.size(); ++i) {
     const Planned& planned = ticket.plan[i];
@@ -67,7 +68,7 @@ void Survey::count_graph(const GraphTicket& ticket, size_t from, Unsurveyed why)
   }
 }
 
-// Whether each of its kernels may be launched by itself, and what they reach.
+// Finds out whether each of its kernels may be launched by itself, and what they reach.
 Unsurveyed Survey::reach_of_graph(GraphTicket& ticket) {
   cuda::Context context = nullptr;
   cuda::driver().current_context(&context);
@@ -92,7 +93,7 @@ Unsurveyed Survey::reach_of_graph(GraphTicket& ticket) {
   return Unsurveyed::kNone;
 }
 
-// Copies what the graph reaches, unless it must not, or cannot, be done again.
+// Copies what the graph reaches, unless it must not, or cannot, be repeated.
 Unsurveyed Survey::prepare_graph(GraphTicket& ticket) {
   if (ticket.graph->never != Unsurveyed::kNone) return ticket.graph->never;
   if (const Unsurveyed why = reach_of_graph(ticket); why != Unsurveyed::kNone) return why;
@@ -113,7 +114,7 @@ Unsurveyed Survey::prepare_graph(GraphTicket& ticket) {
   return Unsurveyed::kNone;
 }
 
-// Keeps the result of the program's own launch. Whether that stayed within what was copied before.
+// Keeps the result of the program's own launch, and checks that it stayed within what was copied before.
 Unsurveyed Survey::check_graph(GraphTicket& ticket) {
   if (!for_launches_.note(wait_for(ticket.stream, for_launches_.seconds()))) {
     return ticket.graph->never = Unsurveyed::kBusy;
@@ -121,7 +122,7 @@ Unsurveyed Survey::check_graph(GraphTicket& ticket) {
   if (!ticket.memory.keep_result(memory_.hull()) || !wait_for(ticket.stream, most_patience_)) {
     return Unsurveyed::kRefused;
   }
-  // A table of pointers that the graph itself has made names memory that was not copied: this time, and not the next.
+  // A table of pointers that the graph itself made may name memory that was not copied: this time, and not the next.
   Reach now = ticket.reach;
   if (add_found(now, ticket.stream).value_or(true)) return Unsurveyed::kOtherMemory;
   if (ticket.is_first) {
@@ -134,7 +135,7 @@ Unsurveyed Survey::check_graph(GraphTicket& ticket) {
   return *shares ? ticket.graph->never = Unsurveyed::kShared : Unsurveyed::kNone;
 }
 
-// One kernel of the graph, as if the program launched it. False if it did not run, or may not have come to its end.
+// Launches one kernel of the graph, as if the program did. Returns false if it did not run, or may not have ended.
 bool Survey::launch_step(const KernelStep& step, const Planned& planned, GraphTicket& ticket) {
   const LaunchOfStep launch(step, ticket.stream);
   if (!planned.is_asked) return launch_again(launch.launched()) == cuda::kSuccess;
@@ -151,7 +152,7 @@ bool Survey::launch_step(const KernelStep& step, const Planned& planned, GraphTi
   return why != Unsurveyed::kBusy && why != Unsurveyed::kRefused;
 }
 
-// Does the graph again; counts the kernels that it has begun. False if it ended before the graph's end.
+// Repeats the graph, and counts the kernels that it has begun. Returns false if it stopped before the graph's end.
 bool Survey::do_again(GraphTicket& ticket, size_t& begun) {
   for (const GraphStep& step : ticket.graph->steps.all) {
     if (!step.is_enabled) continue;
@@ -177,7 +178,7 @@ void Survey::before_graph(cuda::GraphExec exec, cuda::Stream stream, GraphTicket
     if (!ticket.turn.owns_lock() || recording().is_over()) return;
     finish_under_way(ticket.turn);
     int capturing = 0;
-    // Into another graph, or it will fail.
+    // The program captures this graph into another one, or the launch will fail.
     if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) return;
     unwritten_.all_written();  // nobody looks what each of its nodes writes
     ticket.graph = graphs_.find(exec);
@@ -192,7 +193,7 @@ void Survey::before_graph(cuda::GraphExec exec, cuda::Stream stream, GraphTicket
   if (!ticket.is_prepared) ticket.turn.pass();
 }
 
-// Between the two copies nothing of the program may run: it must not see what the graph does the second time.
+// Between the two copies nothing of the program may run: it must not see what the repeated graph does.
 Unsurveyed Survey::run_graph(GraphTicket& ticket, size_t& begun) {
   const Unsurveyed why = check_graph(ticket);
   if (why != Unsurveyed::kNone) return why;

@@ -16,9 +16,9 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kMostKept = uint64_t{512} << 20;  // of memory, of a launch of which no adapter knows more
+constexpr uint64_t kMostKept = uint64_t{512} << 20;  // bytes of memory, for a launch that no adapter decodes
 
-// An allocation that parameters point into, from the first place on that they point to.
+// An allocation that parameters point into, from the first address on that they point to.
 struct Memory {
   DeviceRange range;
   bool is_changed = false;
@@ -39,7 +39,7 @@ Memory* memory_with(std::vector<Memory>& all, uint64_t address) {
   return found != all.end() ? &*found : nullptr;
 }
 
-// Reads a launch as memory that it changes, and memory that it does not.
+// Decodes a launch as memory that it changes, and memory that it does not.
 class MemoryAdapter : public adapters::Adapter {
  public:
   MemoryAdapter(std::vector<Memory> memory, uint64_t number) : memory_(std::move(memory)), number_(number) {}
@@ -93,7 +93,7 @@ uint64_t bytes_reached(const KnownLaunch& known) {
   return sum;
 }
 
-// With memory as before the launch. Null if the launch cannot be recorded so.
+// Needs memory to be as before the launch. Returns null if the launch cannot be recorded so.
 std::unique_ptr<SnapshotState> begin_with(const adapters::Adapter& adapter, const Launched& launched, bool is_kernel,
                                           const adapters::Launch& launch) {
   const DecodedLaunch decoded = decode(launched, adapter, is_kernel, launch);
@@ -142,7 +142,7 @@ bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& 
   try {
     if (const auto before = digests_of(ranges, launched.stream)) {
       auto memory = memory_of(ranges, *before, *after, unwritten);
-      // A launch that happened to change nothing has no results that could be compared.
+      // A launch that happened to change nothing has no results to compare.
       if (std::ranges::any_of(memory, &Memory::is_changed)) state = begin_keeping(launched, kernel, std::move(memory));
     }
   } catch (...) {  // no memory of the host; the results are put back all the same

@@ -1,5 +1,5 @@
 // Records a launch that varied, for the replay: as a call of its operator if an adapter knows the kernel, and otherwise
-// as it is, with its code, its parameters, and the memory that they point into, before and after.
+// with its code, its parameters, and the memory that they point into, before and after.
 #pragma once
 
 #include <span>
@@ -11,8 +11,8 @@
 
 namespace msda::record {
 
-// After the trial's run(): memory is as after the program's launch, and will be. False if the launch cannot be
-// recorded. `unwritten`: what nobody had written before the launch.
+// Call it after the trial's run(): memory is as after the program's launch, and stays so. Returns false if the launch
+// cannot be recorded. `unwritten` is what nobody had written before the launch.
 bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& trial,
                  std::span<const UnwrittenMemory> unwritten);
 

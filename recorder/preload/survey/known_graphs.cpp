@@ -42,8 +42,8 @@ void KnownGraphs::instantiated(cuda::GraphExec exec, cuda::Graph graph) noexcept
   });
 }
 
-// Changes a copy: a survey of another thread's launch may read it. If there is no memory for one, the graph is not
-// known any more.
+// Changes a copy, because a survey of another thread's launch may read the original. If there is no memory for a copy,
+// forgets the graph.
 template <class Change>
 void KnownGraphs::change(cuda::GraphExec exec, Change&& change) noexcept {
   const auto was = find(exec);
@@ -72,7 +72,7 @@ void KnownGraphs::updated(cuda::GraphExec exec, cuda::Graph graph) noexcept {
   });
 }
 
-// `change` returns false if the step is not known any more.
+// `change` returns false if the step is no longer known.
 template <class Change>
 void KnownGraphs::change_step(cuda::GraphExec exec, cuda::GraphNode node, Change&& change) noexcept {
   this->change(exec, [&](KnownGraph& graph) {

@@ -1,4 +1,4 @@
-// The CUDA graphs that a program has instantiated: what each does, from its nodes and what was changed in them since.
+// Knows what each CUDA graph that a program instantiated does, from its nodes and from later changes of them.
 #pragma once
 
 #include <map>
@@ -12,20 +12,20 @@ namespace msda::record {
 
 struct KnownGraph {
   GraphSteps steps;
-  // Why its launches do not run again, none of them.
+  // Why none of its launches runs again.
   Unsurveyed never = Unsurveyed::kNone;
   int64_t left_on_host = 2;  // launches that may be surveyed with copies on the host, which takes long
 };
 
-// Thread-safe; none of its functions throws. What it cannot tell of a graph makes it `never` to be surveyed.
+// Thread-safe; none of its functions throws. A graph of which it does not know enough gets a reason in `never`.
 class KnownGraphs {
  public:
-  // The driver has made it, from this graph, or changed it to be as this graph.
+  // Called when the driver has made it from this graph, or has updated it to match this graph.
   void instantiated(cuda::GraphExec exec, cuda::Graph graph) noexcept;
   void updated(cuda::GraphExec exec, cuda::Graph graph) noexcept;
-  // Somebody has changed it in a way that is not followed.
+  // Called when somebody has changed it in a way that is not followed.
   void changed(cuda::GraphExec exec) noexcept;
-  // A node has other parameters, or none of its work is done, or it is done again.
+  // A node has other parameters, or is disabled, or is enabled again.
   void changed_kernel(cuda::GraphExec exec, cuda::GraphNode node, const cuda::KernelNodeParameters& to) noexcept;
   void changed_copy(cuda::GraphExec exec, cuda::GraphNode node, const CopyStep& to) noexcept;
   void changed_set(cuda::GraphExec exec, cuda::GraphNode node, const SetStep& to) noexcept;
@@ -33,7 +33,7 @@ class KnownGraphs {
   void destroyed(cuda::GraphExec exec) noexcept;
   void context_ends() noexcept;
 
-  // As it is now; null if it is not known. What is found out about its launches is noted there.
+  // Returns the graph as it is now; null if it is not known. What is found out about its launches is noted there.
   std::shared_ptr<KnownGraph> find(cuda::GraphExec exec) const;
 
  private:

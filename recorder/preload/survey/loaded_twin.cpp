@@ -10,7 +10,7 @@
 namespace msda::record {
 namespace {
 
-// Launches that ask for more shared memory than any device gives unasked need leave.
+// Launches that ask for more shared memory than every device gives by default need permission.
 void allow_shared_memory(cuda::Function kernel, unsigned bytes) {
   constexpr unsigned kUnasked = 48 << 10;
   constexpr int kMostDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -18,10 +18,10 @@ void allow_shared_memory(cuda::Function kernel, unsigned bytes) {
   const cuda::Driver& driver = cuda::driver();
   if (bytes <= kUnasked || driver.set_kernel_attribute == nullptr || driver.current_device(&device) != cuda::kSuccess ||
       driver.set_kernel_attribute(kMostDynamicShared, static_cast<int>(bytes), kernel, device) != cuda::kSuccess) {
-  }  // then the twin's launch fails, which is told
+  }  // then the twin's launch fails, which is reported
 }
 
-// Of the operations the one that replaces most. Sums are best: maxima hide all but one of the addends.
+// Returns the twin whose operation replaces most additions. Sums are best: maxima hide all but one of the addends.
 std::optional<Twin> best_twin(const Image& image, const std::string& kernel, const std::string& architecture) {
   auto sum = twin_of(image.bytes, kernel, architecture, TwinOperation::kAdd);
   if (sum && sum->without_twin.empty()) return sum;
@@ -62,7 +62,7 @@ bool copy_values(const Image& image, cuda::Function function, const LoadedTwin& 
   symbols.insert(symbols.end(), constants.begin(), constants.end());
   return std::ranges::all_of(symbols, [&](const Variable& symbol) {
     const std::string name(symbol.name);
-    // What the driver does not find by its name has the value that the image gives it, in the twin as well.
+    // A variable that the driver does not find by its name has the image's value, in the twin as well.
     const auto from = variable_of(function, is_kernel, name);
     if (!from) return true;
     VariablePlace to;

@@ -1,4 +1,4 @@
-// The order-free twin of a kernel (recorder/device/twin.h), loaded beside it.
+// Loads the order-free twin of a kernel (recorder/device/twin.h) beside it.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 namespace msda::record {
 
 struct LoadedTwin {
-  // Null: no addition can be replaced, or the driver does not load the code.
+  // Null if no addition can be replaced, or the driver does not load the code.
   cuda::Function function = nullptr;
   cuda::Library library = nullptr;  // that has it
   size_t replaced = 0, left = 0;    // floating-point additions: as integers, and as they were
   bool is_refused = false;          // by the driver
 };
 
-// Works in every context. `shared_bytes`: what its launches ask for.
+// The twin works in every context. `shared_bytes` is what the kernel's launches ask for.
 LoadedTwin load_twin(const Image& image, const std::string& kernel, const std::string& architecture,
                      unsigned shared_bytes);
 
-// The same of a twin that was made before.
+// Loads a twin that was made before.
 LoadedTwin load_twin(const Twin& twin, const std::string& kernel, unsigned shared_bytes);
 
 // Gives the constants and variables of the twin's code the values that those of the function's code have, in the order
-// of the stream. False if the driver refuses. The program may have set them before the launch, or launches may have.
+// of the stream: the program or launches may have set them before. Returns false if the driver refuses.
 bool copy_values(const Image& image, cuda::Function function, const LoadedTwin& twin, cuda::Stream stream);
 
 }  // namespace msda::record

@@ -20,7 +20,7 @@ struct NamedInstruction {
   std::string_view name;
 };
 
-// Names of files are others' texts: what would break the format is left out.
+// Names of files come from outside: those that would break the format are left out.
 bool is_plain(const std::string& name) {
   return std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }

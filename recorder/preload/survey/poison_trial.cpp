@@ -16,7 +16,7 @@ bool succeeded(cuda::Result result) { return result == cuda::kSuccess; }
 
 void PoisonTrial::find_unwritten(Result& result) {
   for (const SettledPiece& piece : trial_.pieces()) {
-    // Variables of few bytes may lie anywhere; only words are compared.
+    // Small variables may lie anywhere; only whole words are compared.
     if (piece.address % sizeof(uint32_t) != 0) continue;
     pieces_.push_back({piece.address, piece.before, piece.after, piece.flags, 0, 0, piece.bytes});
     auto words = unwritten_.words_of({piece.address, piece.bytes});
@@ -59,7 +59,7 @@ bool PoisonTrial::set_bits() {
     return (full == 0 || succeeded(driver.set_bytes(on_device.bits, kAllSet, kBytesOfBits * full, stream))) &&
            (rest.empty() || succeeded(driver.copy_to_device(on_device.bits + kBytesOfBits * full, rest.data(),
                                                             kBytesOfBits * rest.size(), stream))) &&
-           // Before `rest` goes.
+           // Must finish before `rest` is destroyed.
            succeeded(driver.synchronize(stream)) &&
            succeeded(driver.copy_on_device(on_device.left, on_device.bits, kBytesOfBits * piece.rows, stream));
   });
@@ -95,8 +95,8 @@ bool PoisonTrial::is_confirmed(Poison poison, int times) {
   return true;
 }
 
-// Of allocations to which results were written that depend on unwritten memory nothing is left: what was copied from
-// such memory is a result, and its readers are not accused.
+// Forgets allocations that received results which depend on unwritten memory: what was copied from such memory is a
+// result, and its readers are not accused.
 bool PoisonTrial::note_written(bool depends) {
   for (Piece& piece : poisoned_) {
     const UnwrittenPiece& on_device = pieces_[piece.number];
@@ -123,7 +123,8 @@ void PoisonTrial::count_all_written() {
   }
 }
 
-// Small numbers first: whoever takes indices from unwritten memory is found by them, and is spared the others.
+// Small numbers come first: they reveal kernels that take indices from unwritten memory, which are then not launched on
+// large ones.
 bool PoisonTrial::launch_all(Result& result, bool is_judged, int confirmations) {
   for (const Poison poison : {Poison::kSmall, Poison::kNaN}) {
     if (!launch(&poison)) return false;

@@ -1,5 +1,5 @@
-// Whether a launch's results depend on memory that nobody wrote, and which of it the launch has written: extra launches
-// on memory whose unwritten words hold a pattern.
+// Finds out whether a launch's results depend on memory that nobody wrote, and which of that memory the launch writes,
+// by extra launches on memory whose unwritten words hold a pattern.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 namespace msda::record {
 
 // A byte that nobody had written before the launch is not written by it either if it holds the pattern after the launch
-// on poisoned memory, and after the program's own launch what it held before. Every other byte is a result. It depends
-// on unwritten memory if it is another one than that of the program's own launch: an unwritten byte whose old contents
-// decide it, as with atomics, is such a result, and so is a copy of unwritten memory, because the pattern is another at
-// each address. Padding that is loaded and stored back is none, and neither is what is read and makes no difference.
-// Whoever stores what happens to be one of the patterns is seen with the other one.
+// on poisoned memory, and its old content after the program's own launch. Every other byte is a result. A result
+// depends on unwritten memory if it differs from that of the program's own launch. An unwritten byte whose old content
+// decides it, as with atomics, is such a result, and so is a copy of unwritten memory, because the pattern differs at
+// each address. Padding that is loaded and stored back is no such result, and neither is what is read and makes no
+// difference. A kernel that happens to store one of the patterns is seen with the other one.
 class PoisonTrial {
  public:
   struct Result {
@@ -35,15 +35,14 @@ class PoisonTrial {
     uint64_t allocation_bytes = 0;  // of the allocations with such words
   };
 
-  // `trial` has run. With the launch's results in place before and afterwards.
+  // Needs `trial` to have run, and the launch's results to be in place; they are in place again afterwards.
   PoisonTrial(const Launched& launched, const Trial& trial, Unwritten& unwritten)
       : launched_(launched), trial_(trial), unwritten_(unwritten) {}
 
-  // Notes what the launch has written. `is_judged`: whether dependence is looked for. It counts only if so many
-  // launches on memory as it was give the program's results again, and the poisoned ones do not: what varies seldom may
-  // have varied.
+  // Notes what the launch has written. If `is_judged`, looks for dependence. Dependence counts only if so many launches
+  // on memory as it was repeat the program's results, and the poisoned ones do not: what varies seldom may have varied.
   Result run(CopySpace& space, bool is_judged, int confirmations);
-  // After run(): what the launch found unwritten.
+  // Returns what the launch found unwritten; after run().
   std::vector<UnwrittenMemory> found() const;
 
  private:
@@ -56,7 +55,7 @@ class PoisonTrial {
   void find_unwritten(Result& result);
   bool reserve(CopySpace& space);
   bool set_bits();
-  // Launches again, with poison or without; afterwards depend_ and left_ are known. False if the driver refuses.
+  // Launches again, with or without poison, and sets depend_ and left_. Returns false if the driver refuses.
   bool launch(const Poison* poison);
   bool launch_all(Result& result, bool is_judged, int confirmations);
   bool is_confirmed(Poison poison, int times);
@@ -73,7 +72,7 @@ class PoisonTrial {
   std::vector<uint64_t> left_;  // words, of each piece
 };
 
-// The same before run().
+// Returns what a launch would find unwritten; before run().
 std::vector<UnwrittenMemory> unwritten_in(const Trial& trial, const Unwritten& unwritten);
 
 }  // namespace msda::record

@@ -9,7 +9,8 @@
 namespace msda::record {
 namespace {
 
-// What an address may be, without asking the driver: no small number, and no wider than the device's addresses.
+// Returns whether a word may be an address, without asking the driver: no small number, and no wider than the device's
+// addresses.
 bool may_be_address(uint64_t word) {
   constexpr uint64_t kLeast = 1 << 16;
   constexpr int kBits = 57;
@@ -22,7 +23,7 @@ constexpr unsigned kHost = 1, kDevice = 2;  // CU_MEMORYTYPE_*
 struct Place {
   cuda::DevicePointer base = 0;  // of its allocation
   size_t bytes = 0;
-  unsigned type = 0;  // 0: it is none of the driver's
+  unsigned type = 0;  // 0: the driver does not know it
   int device = -1;
   unsigned access = 0;
   void* on_host = nullptr;
@@ -36,8 +37,8 @@ struct Place {
 };
 
 Place place_of(cuda::DevicePointer address) {
-  // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, RANGE_SIZE, MEMORY_TYPE, DEVICE_ORDINAL, ACCESS_FLAGS, HOST_POINTER. Asked
-  // for together they cost a tenth of what they do one by one, most of all for what is no address.
+  // CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, RANGE_SIZE, MEMORY_TYPE, DEVICE_ORDINAL, ACCESS_FLAGS, HOST_POINTER. Asking
+  // for them together costs a tenth of asking one by one, most of all for words that are no address.
   constexpr int kAttributes[] = {11, 12, 2, 9, 16, 4};
   Place place;
   void* values[] = {&place.base, &place.bytes, &place.type, &place.device, &place.access, &place.on_host};

@@ -1,5 +1,5 @@
-// The device memory that a launch can reach by its parameters, whatever they mean: the allocations that their 8-byte
-// words point into.
+// Finds the device memory that a launch can reach by its parameters, whatever they mean: the allocations that their
+// 8-byte words point into.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@
 
 namespace msda::record {
 
-// Allocations, sorted by address; none twice, and none overlaps another.
+// Allocations, sorted by address; none occurs twice, and none overlaps another.
 class Reach {
  public:
   void add(const DeviceRange& range);
-  // Adds the allocation that this is an address in, if it is one.
+  // Adds the allocation that contains this address, if there is one.
   void add_allocation_of(uint64_t word);
   std::span<const DeviceRange> ranges() const { return ranges_; }
-  // How many pieces of memory, with those that are shared.
+  // Returns the number of pieces of memory, including shared ones.
   size_t size() const { return ranges_.size() + shared.size(); }
   uint64_t bytes() const;
-  // Whether the address lies in one of them.
+  // Returns whether the address lies in one of them.
   bool has(uint64_t address) const;
-  // Whether somebody else may read or write some of it without a call that the recorder sees: `shared`, or managed
-  // memory, which is the host's as well.
+  // Returns whether somebody else may read or write some of it without a call that the recorder sees: `shared`, or
+  // managed memory, which is the host's as well.
   bool is_seen_by_others() const { return is_of_host_as_well_ || !shared.empty(); }
 
-  // Memory of the host, of another device, or that other processes have, too: somebody else may read or write it
+  // Memory of the host, of another device, or that other processes have, too. Somebody else may read or write it
   // meanwhile, so a launch that changes it must not run again.
   std::vector<DeviceRange> shared;
 
@@ -37,8 +37,8 @@ class Reach {
   bool is_of_host_as_well_ = false;
 };
 
-// Memory that the current device may read and write, not the host's, nor another device's; managed memory is of the
-// device where it was allocated.
+// Returns whether the current device may read and write this memory, and it is neither the host's nor another device's.
+// Managed memory belongs to the device where it was allocated.
 bool is_memory_of_this_device(cuda::DevicePointer address);
 
 // The allocation of an address, as the driver knows it; without bytes if it is none.
@@ -48,13 +48,14 @@ struct Allocation {
 };
 Allocation allocation_of(cuda::DevicePointer address);
 
-// The device that this address of device memory is of, if the current one may read and write it; nothing if not.
+// Returns which device this address of device memory belongs to, if the current device may read and write it; otherwise
+// nothing.
 std::optional<int> device_of(cuda::DevicePointer address);
 
-// Where the host finds memory of its own that devices reach; null if it is none.
+// Returns where the host finds memory of its own that devices reach; null if it is none.
 const std::byte* on_host(cuda::DevicePointer address);
 
-// Needs the launch's context to be current. `parameters`: their bytes, at their offsets.
+// Needs the launch's context to be current. `parameters` are their bytes, at their offsets.
 Reach reach_of(std::span<const std::byte> parameters);
 
 }  // namespace msda::record

@@ -13,7 +13,7 @@ namespace {
 // So many launches of a kernel that differed only beside a neighbour are run again without one, often.
 constexpr int64_t kTriedAlone = 4;
 
-// Whether an extra launch differed. Nothing if the driver or the device failed.
+// Returns whether an extra launch differed. Nothing if the driver or the device failed.
 std::optional<bool> count_extra(SurveyedKernel& kernel, const ExtraLaunches& extra) {
   const auto differing = Trial::end();
   if (!differing) return std::nullopt;
@@ -30,8 +30,8 @@ std::optional<bool> count_extra(SurveyedKernel& kernel, const ExtraLaunches& ext
   return differ > 0;
 }
 
-// Of a launch that varied: two runs of the program have the device for themselves, and its results need not differ
-// there. False if the driver or the device failed.
+// Runs a launch that varied again without a neighbour: two runs of the program have the device for themselves, and the
+// results need not differ there. Returns false if the driver or the device failed.
 bool try_alone(const Launched& launched, RepeatedLaunch& repeated) {
   SurveyedKernel& kernel = *repeated.kernel;
   if (kernel.differs_alone() || kernel.tried_alone == kTriedAlone) return true;
@@ -39,7 +39,7 @@ bool try_alone(const Launched& launched, RepeatedLaunch& repeated) {
   return repeated.trial.begin_alone(launched) && count_extra(kernel, Trial::kAlone);
 }
 
-// Of a launch that varied: whether the order of additions explains it.
+// Finds out whether the order of additions explains why a launch varied.
 void try_twin(const Launched& launched, RepeatedLaunch& repeated) {
   constexpr int64_t kMostTrials = 4;
   constexpr int kTimes = 3;

@@ -1,4 +1,4 @@
-// A launch that was run again: whether it varied, and why.
+// Keeps a launch that was run again, and finds out whether it varied, and why.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ struct RepeatedLaunch {
   Trial trial;
 };
 
-// Waits for its extra launches, and counts what they gave. Whether it varied; `number` is the launch's among the
-// program's. Nothing if the driver or the device failed.
+// Waits for its extra launches, and counts their results. Returns whether it varied; nothing if the driver or the
+// device failed. `number` is the launch's among the program's.
 std::optional<bool> count_result(const RepeatedLaunch& launch, int64_t number);
 
-// Of one that varied, on memory as it left it: why, and whatever else can be found out without its thread.
+// Finds out why a launch varied, on memory as it left it, and whatever else needs no other thread.
 void explain(const Launched& launched, RepeatedLaunch& repeated, const Unwritten& unwritten);
 
-// Records it for the replay, if it is the first of its kernel; not if its memory is found by pointers in memory, or by
-// its code: it cannot be repeated elsewhere. `unwritten`: of its memory.
+// Records it for the replay, if it is the first of its kernel. A launch whose memory is found by pointers in memory, or
+// by its code, is not recorded: it cannot be repeated elsewhere. `unwritten` describes its memory.
 void keep(const Launched& launched, RepeatedLaunch& repeated, std::span<const UnwrittenMemory> unwritten);
 
 }  // namespace msda::record

@@ -37,7 +37,7 @@ double now_in_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Other work beside it shows a race of a kernel that by its code cannot vary, but costs more than the launch.
+// A neighbour beside it shows a race in a kernel that by its code cannot vary, but costs more than the launch.
 ExtraLaunches extra_launches(const SurveyedKernel& kernel) {
   constexpr int64_t kAlways = 8, kOneOf = 4;
   const bool is_beside = !kernel.cannot_vary() || kernel.surveyed < kAlways || kernel.surveyed % kOneOf == 0;
@@ -61,7 +61,8 @@ Survey::Survey()
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
 }
 
-// The driver works in no child; nothing is destroyed, as another thread of the parent may have been changing it.
+// The driver does not work in a child. Nothing is destroyed, because another thread of the parent may have been
+// changing it.
 void Survey::forget_in_child() {
   new (&lock_) TrialLock;
   for (CopySpace* space : spaces()) new (space) CopySpace(config().survey_share);
@@ -106,8 +107,8 @@ Survey::Loaded& Survey::loaded(cuda::Function function) {
   return one;
 }
 
-// Adds what the words point to that the last copying has found. Whether that is more than before; nothing if that is
-// not known.
+// Adds the memory that the words found by the last copy point to. Returns whether that is more than before; nothing if
+// that is not known.
 std::optional<bool> Survey::add_found(Reach& reach, cuda::Stream stream) {
   const auto words = Saver::instance().found(stream);
   if (!words) return std::nullopt;
@@ -116,8 +117,8 @@ std::optional<bool> Survey::add_found(Reach& reach, cuda::Stream stream) {
   return reach.size() > before;
 }
 
-// Copies what the launch reaches by its parameters, and what pointers there point into, and so on. A number may look
-// like a pointer; that costs a copy, no more.
+// Copies what the launch reaches by its parameters, what pointers there point into, and so on. A number that looks like
+// a pointer costs a copy, no more.
 Unsurveyed Survey::save(const Launched& launched, Ticket& ticket) {
   const auto copy = [&](const DeviceRange& all) {
     SurveyedKernel& kernel = *ticket.kernel;
@@ -150,12 +151,12 @@ Unsurveyed Survey::save_and_follow(Reach& reach, cuda::Stream stream,
   }
 }
 
-// Waits for other threads' calls, and for what they and this one have given the device to do.
+// Waits for other threads' calls, and for the work that they and this thread have given the device.
 bool Survey::is_alone(TrialLock::Turn& turn) {
   return for_streams_.note(turn.is_alone(for_streams_.seconds()) && memory_.wait_for_streams(for_streams_.seconds()));
 }
 
-// What its parameters name, unless it must not, or cannot, run again.
+// Finds what its parameters name. Returns a reason if the launch must not, or cannot, run again.
 Unsurveyed Survey::find_reach(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
   SurveyedKernel& kernel = *loaded.kernel;
   if (kernel.never != Unsurveyed::kNone) return kernel.never;
@@ -192,7 +193,7 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     memory_.stream_used(launched.stream);
     if (!ticket.turn.owns_lock() || recording().is_over()) return;
     int capturing = 0;
-    // A launch that is captured into a graph does not run: it is counted when the graph is launched. One that the
+    // A launch that is captured into a graph does not run: it is counted when the graph is launched. A launch that the
     // driver will refuse does not run either.
     if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
       ticket.writes_unknown = false;
@@ -235,11 +236,11 @@ Unsurveyed Survey::begin_trial(const Launched& launched, const Loaded& loaded, T
   return why;
 }
 
-// After the program's own launch: whether it may run again.
+// Returns, after the program's own launch, why it may not run again, if there is a reason.
 Unsurveyed Survey::may_repeat(const Launched& launched, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
   if (!ticket.trial.is_launch_done(for_launches_.seconds())) {
-    const bool is_busy = cuda::driver().query(launched.stream) == cuda::kNotReady;  // or it failed
+    const bool is_busy = cuda::driver().query(launched.stream) == cuda::kNotReady;  // or the query failed
     if (is_busy) for_launches_.note(/*in_time=*/false);
     return kernel.never = is_busy ? Unsurveyed::kBusy : Unsurveyed::kRefused;
   }
@@ -268,7 +269,7 @@ void Survey::finish_under_way(TrialLock::Turn& turn) {
   const InContext current(launch.step.context);
   const auto varies = count_result(launch.repeated, launch.number);
   if (!varies) count(kernel, kernel.never = Unsurveyed::kRefused);
-  // Into a graph that the program has begun to capture nothing must come.
+  // If the program has begun to capture a graph, nothing of the recorder's must get into it.
   int capturing = 0;
   if (varies.value_or(false) && cuda::driver().is_capturing(launch.stream, &capturing) == cuda::kSuccess &&
       capturing == 0 && turn.begin_repeating()) {
@@ -278,7 +279,7 @@ void Survey::finish_under_way(TrialLock::Turn& turn) {
   kernel.seconds += now_in_seconds() - begin;
 }
 
-// Nobody can look at its results any more.
+// Drops the results, which nobody can look at any more.
 void Survey::drop_under_way() noexcept try {
   if (under_way_) count(*std::exchange(under_way_, std::nullopt)->repeated.kernel, Unsurveyed::kBusy);
 } catch (...) {  // no memory
@@ -289,7 +290,7 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   if (const Unsurveyed why = may_repeat(launched, ticket); why != Unsurveyed::kNone) return why;
   if (!ticket.turn.begin_repeating()) return Unsurveyed::kBusy;
   if (!ticket.trial.begin(launched)) return kernel.never = Unsurveyed::kRefused;
-  // It never varied: if it does now, its caller is told of its next launch that varies.
+  // The kernel never varied. If it varies now, the caller of its next launch that varies is recorded.
   if (kernel.surveyed >= kWatched && kernel.varied == 0 && !ticket.reach.is_seen_by_others() &&
       !config().survey_poison) {
     under_way_ = UnderWay{ticket, step_of(launched, kernel.layout), launched.stream, launches_};
@@ -303,7 +304,7 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   return Unsurveyed::kNone;
 }
 
-// After run(). Of a kernel that varies it is not known why its results differ.
+// Call it after run(). If a kernel varies, it is not known why its results differ.
 void Survey::poison(const Launched& launched, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
   const bool is_judged = kernel.varied == 0;
@@ -323,7 +324,7 @@ void Survey::poison(const Launched& launched, Ticket& ticket) {
   keep(launched, ticket, trial.found());
 }
 
-// Of a launch that is not surveyed: what it reaches counts as written. False if that is not known.
+// Counts what a launch that is not surveyed reaches as written. Returns false if that is not known.
 bool Survey::count_reached_as_written(const Launched& launched, const Loaded& loaded, Unsurveyed why) {
   if (!config().survey_poison) return false;
   using enum Unsurveyed;
@@ -374,7 +375,7 @@ void Survey::after_launch(const Launched& launched, Ticket& ticket, cuda::Result
   ticket.turn.end();
 }
 
-// A launch, by its number among the program's, from 1 on.
+// `launch` is the launch's number among the program's, from 1 on.
 bool Survey::is_asked_for(int64_t launch) {
   const Config& settings = config();
   const auto number = static_cast<uint64_t>(launch);
@@ -397,7 +398,7 @@ void Survey::report_changes() {
   }
 }
 
-// What a killed program has not told is lost.
+// What has not been reported is lost when the program is killed.
 void Survey::report_now_and_then() {
   constexpr double kOften = 1;  // seconds
   if (now_in_seconds() - told_ > kOften) report_changes();

@@ -1,5 +1,5 @@
-// The survey of a program: each launch is run again on the same memory, and what differs is counted (docs/survey.md).
-// Every hook calls these functions; none throws.
+// The survey of a program runs each launch again on the same memory, and counts what differs (docs/survey.md). Every
+// hook calls these functions; none throws.
 #pragma once
 
 #include <array>
@@ -31,11 +31,11 @@ namespace msda::record {
 class Survey {
  public:
   static Survey& instance();
-  // Whether this process is surveyed.
+  // Returns whether this process is surveyed.
   static bool is_wanted() noexcept;
 
   // What before_launch() passes to after_launch(); without a kernel the launch is not run again. While it lives, no
-  // other thread launches, copies or frees, or, if this launch does not run again, no other launch does.
+  // other thread launches, copies or frees; if this launch does not run again, other threads only must not launch.
   struct Ticket : RepeatedLaunch {
     TrialLock::Turn turn;
     bool is_first = false;
@@ -47,7 +47,7 @@ class Survey {
   void before_launch(const Launched& launched, Ticket& ticket) noexcept;
   void after_launch(const Launched& launched, Ticket& ticket, cuda::Result result) noexcept;
 
-  // The same of a graph's launch (graph_survey.cpp).
+  // The ticket of a graph's launch (graph_survey.cpp).
   struct Planned {  // one of its kernels
     SurveyedKernel* kernel = nullptr;
     bool is_wanted = false, is_asked = false;  // counted; and surveyed
@@ -72,17 +72,17 @@ class Survey {
 
   // Held while a thread changes memory or frees it, so that no launch is run again meanwhile.
   TrialLock::Turn no_trial() noexcept;
-  // Looks at the extra launches that are under way, if there are any, once they are done.
+  // Waits for the extra launches that are under way, if there are any, and looks at their results.
   void look_at_results() noexcept { no_trial(); }
   DeviceMemory& memory() { return memory_; }
-  // With --survey-poison; otherwise it knows no memory.
+  // Without --survey-poison it knows no memory.
   Unwritten& unwritten() { return unwritten_; }
-  // The program's allocation has failed for want of memory: gives back the survey's own. False if it has none.
+  // Frees the survey's own memory, because an allocation of the program's failed. Returns false if it has none.
   bool make_room() noexcept;
   void context_ends(cuda::Context context) noexcept;
-  // Tells the writer what is new. A signal handler may call it.
+  // Reports to the writer what is new. A signal handler may call it.
   void report() noexcept;
-  // For the program itself: "varied surveyed launches name" of each kernel, a line each. May throw std::bad_alloc.
+  // Returns a line for the program itself for each kernel: "varied surveyed launches name". May throw std::bad_alloc.
   std::string lines();
 
  private:
@@ -91,7 +91,7 @@ class Survey {
   // A function in a context. A kernel may be loaded several times.
   struct Loaded {
     SurveyedKernel* kernel = nullptr;
-    std::optional<std::vector<DeviceRange>> variables;  // nothing: the driver does not tell where they lie
+    std::optional<std::vector<DeviceRange>> variables;  // nothing: the driver does not report where they lie
   };
   Loaded& loaded(cuda::Function function);
   Unsurveyed begin_trial(const Launched& launched, const Loaded& loaded, Ticket& ticket);
@@ -140,7 +140,7 @@ class Survey {
   Patience for_launches_{most_patience_, most_patience_ / 10, most_patience_ / 100};
   Patience for_streams_{most_patience_, most_patience_ / 100, most_patience_ / 1e4};
 
-  TrialLock lock_;  // guards what follows
+  TrialLock lock_;  // guards the members below
   std::optional<UnderWay> under_way_;
   CopySpace space_, graph_space_, poison_space_;  // for launches; for graphs that have them; for poisoned launches
   std::array<CopySpace*, 3> spaces() { return {&space_, &graph_space_, &poison_space_}; }
@@ -149,14 +149,14 @@ class Survey {
   std::map<std::pair<std::string, std::string>, std::unique_ptr<SurveyedKernel>> kernels_;  // by name and image
   int64_t launches_ = 0;
   double begun_ = 0;  // seconds of the clock, at the first launch
-  double told_ = 0;   // seconds of the clock, when the writer was told last
+  double told_ = 0;   // seconds of the clock, at the last report to the writer
 
   DeviceMemory memory_;
   Unwritten unwritten_;
   KnownGraphs graphs_;
 };
 
-// Whether what this thread does is the program's, and surveyed.
+// Returns whether what this thread does is the program's, and surveyed.
 inline bool surveys() { return Survey::is_wanted() && !inside; }
 
 }  // namespace msda::record

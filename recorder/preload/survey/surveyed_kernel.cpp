@@ -25,14 +25,14 @@ bool is_collective(std::string_view name) {
   return std::ranges::any_of(kCollectives, [&](auto part) { return name.find(part) != name.npos; });
 }
 
-// What a kernel calls that has effects outside of its memory, or memory of its own. An assertion that fails ends the
-// program, surveyed or not.
+// Returns whether a kernel calls what has effects outside of its memory, or memory of its own. An assertion that fails
+// is no such call: it ends the program, surveyed or not.
 bool calls_out(const Image& image, std::string_view kernel) {
   constexpr std::string_view kHarmless = "__assertfail";
   return std::ranges::any_of(functions_called_by(image.bytes, kernel), [&](auto name) { return name != kHarmless; });
 }
 
-// What the instructions tell.
+// Takes over the counts of instructions.
 void add_counts(SurveyedKernel& kernel) {
   const std::string &name = kernel.layout.kernel, &architecture = kernel.facts.architecture;
   auto& integers = kernel.facts.integers;
@@ -43,7 +43,7 @@ void add_counts(SurveyedKernel& kernel) {
   }
 }
 
-// Copies are of whole units of 16 bytes, and variables lie anywhere, several of them in one unit.
+// Copies are of whole units of 16 bytes, but variables lie anywhere, several of them in one unit.
 void add_unaligned(std::vector<DeviceRange>& ranges, const DeviceRange& variable) {
   constexpr uint64_t kUnit = 16;
   uint64_t begin = variable.address / kUnit * kUnit;
@@ -94,7 +94,7 @@ std::optional<std::vector<DeviceRange>> variables_of(const SurveyedKernel& kerne
   name_of_function(function, is_kernel);
   const auto& [name, architecture] = std::tie(kernel.layout.kernel, kernel.facts.architecture);
   for (const Variable& variable : variables_used_by(kernel.image->bytes, name, architecture)) {
-    // Texts that the compiler placed there, of assertions and printf; nobody can write them.
+    // The compiler placed these texts, of assertions and printf, there; nobody can write them.
     if (variable.name.starts_with('$') || variable.name.starts_with("__unnamed_")) continue;
     const auto place = variable_of(function, is_kernel, std::string(variable.name));
     if (!place) return std::nullopt;

@@ -25,7 +25,7 @@ struct DynamicSymbols {
   size_t count = 0;
 };
 
-// The last symbol of a GNU hash table's chains, and so how many symbols there are.
+// Returns the last symbol of a GNU hash table's chains, and so how many symbols there are.
 size_t count_in(const uint32_t* table) {
   const uint32_t buckets = table[0], first = table[1], words = table[2];
   const auto* bucket = table + 4 + words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -54,7 +54,7 @@ struct Library {
   const ElfW(Dyn) * dynamic = nullptr;
 };
 
-// The kernel's own library has a table that is not relocated.
+// Returns the loaded libraries. The kernel's own library, the vDSO, has a table that is not relocated.
 std::vector<Library> loaded_libraries() {
   std::vector<Library> libraries;
   dl_iterate_phdr(

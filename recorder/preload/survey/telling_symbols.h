@@ -1,5 +1,5 @@
-// The functions of the program's libraries whose names tell what a launch is a part of: dladdr() takes a millisecond
-// for an address in a library of 100,000 functions, of which this finds all that count at once.
+// Finds the functions of the program's libraries whose names show what a launch is a part of. dladdr() takes a
+// millisecond for an address in a library of 100,000 functions; this finds all functions that count at once.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace msda::record {
 class TellingSymbols {
  public:
   static TellingSymbols& instance();
-  // The mangled name of the function that has this address, if it is one of PyTorch's operators, of autograd's nodes or
-  // of torchvision's; otherwise empty. May throw std::bad_alloc.
+  // Returns the mangled name of the function that has this address, if it is one of PyTorch's operators, of autograd's
+  // nodes or of torchvision's; otherwise empty. May throw std::bad_alloc.
   std::string name_of(uint64_t address);
 
  private:

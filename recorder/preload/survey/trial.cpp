@@ -12,8 +12,9 @@
 namespace msda::record {
 namespace {
 
-// Attributes that say how launches overlap with others, and events that tell of them: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_
-// STREAM_SERIALIZATION, PROGRAMMATIC_EVENT, LAUNCH_COMPLETION_EVENT, DEVICE_UPDATABLE_KERNEL_NODE.
+// Returns whether an attribute says how launches overlap with others, or names an event that shows it:
+// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, PROGRAMMATIC_EVENT, LAUNCH_COMPLETION_EVENT,
+// DEVICE_UPDATABLE_KERNEL_NODE.
 bool orders_launches(int attribute) {
   constexpr int kOverlap = 6, kEventInside = 7, kEventAtStart = 12, kUpdatable = 13;
   return attribute == kOverlap || attribute == kEventInside || attribute == kEventAtStart || attribute == kUpdatable;
@@ -73,7 +74,7 @@ bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& spa
   return begin != 0;
 }
 
-// Of what the launch reaches to the copy of it from before the launch, or from there.
+// Returns copies from what the launch reaches to what was saved before the launch; if `back`, the other way.
 std::vector<SavedPiece> Trial::copies(bool back) const {
   std::vector<SavedPiece> copies;
   for (const SettledPiece& piece : pieces_) {
@@ -94,8 +95,8 @@ bool Trial::settle(Settling settling, int count) const {
   return Settler::instance().start(pieces_, settling, at, stream_);
 }
 
-// The neighbour is there as long as the launch, and no longer: other launches have the device for themselves. Before
-// the first launch nothing is on the stream that it could disturb.
+// The neighbour is there only as long as the launch: other launches have the device for themselves. Before the first
+// launch the stream has nothing that it could disturb.
 bool Trial::launch_extra(const Launched& launched, int number, const ExtraLaunches& extra) const {
   if (!extra.is_beside(number)) return launch_again(launched) == cuda::kSuccess;
   if (number > 0 && cuda::driver().synchronize(stream_) != cuda::kSuccess) return false;

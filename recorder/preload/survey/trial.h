@@ -1,6 +1,6 @@
-// One launch, run again on the same memory: before it everything that it reaches is copied; after it what it changed is
-// kept, and the extra launches come, each on the copy, and each compared with the program's own; then the program's
-// result is put back.
+// Runs one launch again on the same memory. Before the launch everything that it reaches is copied; after it what it
+// changed is kept. Then each extra launch runs on the copy, and is compared with the program's own. At last the
+// program's result is put back.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace msda::record {
 // Launches again what the program launched, without what orders it among the program's other launches.
 cuda::Result launch_again(const Launched& launched);
 
-// Waits until the stream has nothing left to do. False if it fails, or works for longer than `seconds`.
+// Waits until the stream has nothing left to do. Returns false if it fails, or works for longer than `seconds`.
 bool wait_for(cuda::Stream stream, double seconds);
 
 struct ExtraLaunches {
@@ -33,37 +33,38 @@ class Trial {
  public:
   static constexpr ExtraLaunches kAlone{20, false};
 
-  // Takes room for two copies of what the launch reaches. False if there is none.
+  // Takes room for two copies of what the launch reaches. Returns false if there is none.
   bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, int64_t& left_on_host,
                const ExtraLaunches& extra);
   // Begins to copy it, and to look for words in it that are addresses in `pointed_to`, but in nothing that is copied.
-  // False if the driver refuses.
+  // Returns false if the driver refuses.
   bool save(const DeviceRange& pointed_to) const;
-  // Whether the stream has done the program's own launch after so many seconds. If not, the launch must not run again:
-  // it may wait for something that this thread is about to do.
+  // Returns whether the stream has done the program's own launch after so many seconds. If not, the launch must not run
+  // again: it may wait for something that this thread is about to do.
   bool is_launch_done(double seconds) const { return wait_for(stream_, seconds); }
 
-  // After that: whether it changed memory of the host or of another device, and so must not run again. Nothing if the
-  // driver refuses.
+  // Call it after is_launch_done(). Returns whether the launch changed memory of the host or of another device, and so
+  // must not run again; nothing if the driver refuses.
   std::optional<bool> changed_shared_memory() const { return shared_.is_changed(stream_); }
 
-  // Enqueues the extra launches and all that they need. False if the driver refuses.
+  // Enqueues the extra launches and all that they need. Returns false if the driver refuses.
   bool begin(const Launched& launched);
-  // The same of those of kAlone; after end().
+  // As begin(), for the launches of kAlone. Call it after end().
   bool begin_alone(const Launched& launched);
-  // Waits for them. For each extra launch: the 32-bit words that differ from the program's own. Nothing if the device
-  // failed. No other trial may begin before.
+  // Waits for them. Returns for each extra launch how many 32-bit words differ from the program's own; nothing if the
+  // device failed. No other trial may begin before.
   static std::optional<std::vector<uint64_t>> end() { return Settler::instance().brought(); }
-  // After that: whether this function, with the program's parameters on the memory that the program's launch found,
-  // gives equal results so many times. Nothing if the driver refuses.
+  // Call it after end(). Returns whether this function, with the program's parameters on the memory that the program's
+  // launch found, gives equal results so many times; nothing if the driver refuses.
   std::optional<bool> repeats(const Launched& launched, cuda::Function function, int times);
   // Launches the function with the program's parameters, on memory as it is, as the extra launch of this number would
-  // be: beside a neighbour, or alone. False if the driver refuses.
+  // be: beside a neighbour, or alone. Returns false if the driver refuses.
   bool launch_other(const Launched& launched, cuda::Function function, int number) const;
 
   const ExtraLaunches& extra() const { return extra_; }
 
-  // What the launch reaches; and, after end(), what it found there, and what it left. False if the driver refuses.
+  // ranges() returns what the launch reaches; pieces(), after end(), what it found there and left. The others put
+  // memory back, and return false if the driver refuses.
   std::vector<DeviceRange> ranges() const;
   std::span<const SettledPiece> pieces() const { return pieces_; }
   bool put_back_before() const;

@@ -81,7 +81,7 @@ TrialLock::Waiting::~Waiting() {
   Waiting** place = &lock_.first_;
   while (*place != this) place = &(*place)->next_;
   *place = next_;
-  lock_.changed_.notify_all();  // another one is the first
+  lock_.changed_.notify_all();  // another thread is the first now
 }
 
 TrialLock::Turn TrialLock::take(double seconds) noexcept {
@@ -96,7 +96,7 @@ TrialLock::Turn TrialLock::take(double seconds) noexcept {
     } else if (Clock::now() > end) {
       break;
     } else {
-      // Whoever ends the process may not notify, in a signal handler.
+      // A signal handler that ends the process may not notify.
       changed_.wait_until(guard, is_owned_ ? end : std::min(end, Clock::now() + kMoment));
     }
   }
@@ -115,7 +115,7 @@ TrialLock::Turn TrialLock::take_at_end(double seconds) noexcept {
   ++ending_;
   Turn turn;
   do {
-    // Not lock(): a signal may have interrupted this thread while it had the mutex.
+    // Uses no lock(): a signal may have interrupted this thread while it held the mutex.
     const std::unique_lock guard(mutex_, std::try_to_lock);
     if (guard.owns_lock() && is_owned_ && owner_ == std::this_thread::get_id()) break;
     if (guard.owns_lock() && !is_owned_) {

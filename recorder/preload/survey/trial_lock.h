@@ -13,7 +13,7 @@ namespace msda::record {
 
 class TrialLock {
  public:
-  // A thread's turn; or none, for what is a part of another turn of the same thread. At its end others go on.
+  // A thread's turn; or none, if the thread is within another turn of its own. When it ends, other threads go on.
   class Turn {
    public:
     Turn() = default;
@@ -21,16 +21,17 @@ class TrialLock {
     Turn& operator=(Turn&& other) noexcept;
     ~Turn() { end(); }
 
-    // Whether no other thread is at it, and this one may look at what the lock guards. Otherwise it waited in vain, or
-    // has the lock already.
+    // Returns whether no other thread has a turn, and this one may look at what the lock guards. Otherwise it waited in
+    // vain, or has the lock already.
     bool owns_lock() const { return lock_ != nullptr && !passes_; }
-    // It has seen what it wanted, and calls the driver for the program: others may do so, too, but none may run
-    // launches again.
+    // Called when it has seen what it wanted, and calls the driver for the program. Others may do so, too, but none may
+    // run launches again.
     void pass() noexcept;
-    // Waits until those who pass have done so. False after so many seconds. Not for those who pass.
+    // Waits until the threads that passed have finished. Returns false after so many seconds. Must not be called after
+    // pass().
     bool is_alone(double seconds) noexcept;
-    // Launches are going to run again: from now on others wait until the end, however long. False if somebody has
-    // waited in vain since is_alone(), and passed. Not for those who pass.
+    // Called before launches run again: from now on others wait until the end, however long. Returns false if somebody
+    // has waited in vain since is_alone(), and passed. Must not be called after pass().
     bool begin_repeating() noexcept;
     void end_repeating() noexcept;
     void end() noexcept;
@@ -45,8 +46,8 @@ class TrialLock {
   // Waits for the others. After so many seconds in vain, not counted while launches run again, the thread passes by: it
   // does not own the lock.
   Turn take(double seconds) noexcept;
-  // The same at the end of the process, maybe in a signal handler: nothing if there is no turn within this time, or if
-  // this very thread was interrupted in its own.
+  // As take(), but at the end of the process, maybe in a signal handler. Returns nothing if there is no turn within
+  // this time, or if this very thread was interrupted in its own turn.
   Turn take_at_end(double seconds) noexcept;
 
  private:
@@ -68,12 +69,12 @@ class TrialLock {
     Waiting* next_ = nullptr;
   };
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   bool is_owned_ = false, repeats_ = false;
   std::thread::id owner_;
   int passing_ = 0;
-  Waiting* first_ = nullptr;  // each has its turn in the order in which they came
+  Waiting* first_ = nullptr;  // threads have their turns in the order in which they came
   bool was_passed_ = false;   // by a thread that waited in vain
   // Threads in take_at_end(): the others let them have the next turn.
   std::atomic<int> ending_{0};

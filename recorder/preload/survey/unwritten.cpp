@@ -13,7 +13,7 @@ std::vector<uint32_t> all_set(uint64_t words) {
   return bits;
 }
 
-// Clears bits from one to before another. Returns how many were set.
+// Clears the bits from `begin` to before `end`. Returns how many were set.
 uint64_t clear(std::vector<uint32_t>& bits, uint64_t begin, uint64_t end) {
   uint64_t count = 0;
   while (begin < end) {
@@ -48,8 +48,7 @@ void Unwritten::freed(uint64_t address) noexcept {
 void Unwritten::written(const DeviceRange& range) noexcept { written_rows(range, 0, 1); }
 
 void Unwritten::written_rows(const DeviceRange& row, uint64_t pitch, uint64_t rows) noexcept {
-  // Somebody who asks for more rows than that waits for them long; and fewer words are left if the gaps are written,
-  // too.
+  // A program that asks for more rows waits long for them anyway. Counting the gaps as written leaves fewer words.
   constexpr uint64_t kMostRows = 1 << 20;
   const std::lock_guard lock(mutex_);
   if (rows == 0) return;
@@ -105,7 +104,7 @@ void Unwritten::leave(uint64_t address, Words words) noexcept {
   }
   Words& now = found->second.unwritten;
   words.bits.resize(std::min(words.bits.size(), words_of_bits(now.all)));
-  // Somebody who did not wait for the survey may have written some since.
+  // A thread that did not wait for the survey may have written some since.
   for (size_t i = 0; i < std::min(words.bits.size(), now.bits.size()); ++i) words.bits[i] &= now.bits[i];
   now.bits = std::move(words.bits);
   now.count = 0;

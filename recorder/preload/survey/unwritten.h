@@ -1,6 +1,6 @@
-// Which 32-bit words of the program's device memory nobody has written since they were allocated, as far as the hooks
-// and the survey see. What is not known counts as written, so that no kernel is accused wrongly. Kept on the host: a
-// bit for each word of allocations that are written in part. Thread-safe; none of its functions throws.
+// Knows which 32-bit words of the program's device memory nobody has written since they were allocated, as far as the
+// hooks and the survey see. What is not known counts as written, so that no kernel is accused wrongly. Kept on the
+// host: a bit for each word of allocations that are written in part. Thread-safe; none of its functions throws.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ namespace msda::record {
 
 class Unwritten {
  public:
-  // Words of an allocation.
+  // The words of an allocation.
   struct Words {
-    uint64_t all = 0, count = 0;  // those that nobody wrote
+    uint64_t all = 0, count = 0;  // count: words that nobody wrote
     std::vector<uint32_t> bits;   // of each word: set if nobody wrote it; empty: nobody wrote any
   };
 
-  // Memory that only the hooks' functions and launches write: none that the host or another process reaches.
+  // Adds memory that only the hooks' functions and launches write: neither the host nor another process reaches it.
   void allocated(const DeviceRange& range) noexcept;
   void freed(uint64_t address) noexcept;
-  // A copy, a memset. Words of which it writes a part are written.
+  // A copy or a memset writes this range. Words of which it writes a part count as written.
   void written(const DeviceRange& range) noexcept;
-  // Rows of so many bytes, at multiples of the pitch.
+  // Rows of so many bytes, at multiples of the pitch, are written.
   void written_rows(const DeviceRange& row, uint64_t pitch, uint64_t rows) noexcept;
-  // What a copy writes.
+  // Notes what a copy writes.
   template <class Copy>
   void copied(const Copy& copy) noexcept {
     cuda::for_each_layer(copy, copy.to, [this](uint64_t address, uint64_t bytes, uint64_t pitch, uint64_t rows) {
@@ -39,10 +39,11 @@ class Unwritten {
   // Somebody wrote, nobody knows where.
   void all_written() noexcept;
 
-  // Of the allocation that the range is, or with which it begins: drivers round sizes up. Nothing if all of it is
-  // written, or it is not known.
+  // Returns the words of the allocation that the range is, or begins with: drivers round sizes up. Returns nothing if
+  // all of it is written, or it is not known.
   std::optional<Words> words_of(const DeviceRange& range) const;
-  // Of the allocation at that address no more than these words are left; it may have fewer words than there are bits.
+  // Leaves at most these words of the allocation at that address unwritten; it may have fewer words than there are
+  // bits.
   void leave(uint64_t address, Words words) noexcept;
 
  private:
@@ -63,7 +64,7 @@ struct UnwrittenMemory {
 };
 
 inline constexpr uint64_t kWordBytes = 4, kWordsInBits = 32;  // bytes of memory; words that a word of bits has
-// Of so many words.
+// Returns how many words of bits so many words take.
 constexpr uint64_t words_of_bits(uint64_t words) { return (words + kWordsInBits - 1) / kWordsInBits; }
 
 }  // namespace msda::record

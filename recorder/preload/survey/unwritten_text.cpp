@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kMostTextOfRuns = size_t{16} << 10;  // an attribute of a capture has 64 KiB at most
 
-// The first of these words from one on that is unwritten, or is not; the number of all if there is none.
+// Returns the first of these words from one on that is unwritten, or is not; the number of all if there is none.
 uint64_t next(const Unwritten::Words& words, uint64_t from, bool is_unwritten) {
   if (words.bits.empty()) return is_unwritten ? from : words.all;
   while (from < words.all) {
@@ -22,7 +22,7 @@ uint64_t next(const Unwritten::Words& words, uint64_t from, bool is_unwritten) {
 
 }  // namespace
 
-// Whether the run continues the series.
+// Returns whether the run continues the series.
 bool UnwrittenText::Series::take(uint64_t run, uint64_t size) {
   if (count == 0) {
     *this = {run, size, 1, 0};

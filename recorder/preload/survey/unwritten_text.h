@@ -1,5 +1,5 @@
-// Which bytes of a launch's memory nobody had written, as a text of the capture (docs/capture-format.md), so that a
-// replay can fill them with something else.
+// Writes which bytes of a launch's memory nobody had written as a text of the capture (docs/capture-format.md), so that
+// a replay can fill them with something else.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace msda::record {
 
 class UnwrittenText {
  public:
-  // The tensor is the bytes of an allocation from `begin` to before `end`; `words`: of that allocation.
+  // Adds a tensor: the bytes of an allocation from `begin` to before `end`. `words` are those of the allocation.
   void add(const std::string& tensor, const Unwritten::Words& words, uint64_t begin, uint64_t end);
 
   // "inputs/memory_0@3600:400 inputs/memory_1@80:40*99/120": bytes from 3600 on; 99 times 40 bytes, every 120 bytes.

@@ -1,5 +1,5 @@
-// Memory of the host, or of another device, that a launch or a graph reaches. Somebody else may use it meanwhile: what
-// changes it must not run again.
+// Watches memory of the host, or of another device, that a launch or a graph reaches. Somebody else may use it
+// meanwhile: what changes it must not run again.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@ namespace msda::record {
 class WatchedMemory {
  public:
   WatchedMemory() = default;
-  // `take` gives the place of so many bytes, from where the copies will begin.
+  // `take` returns where the copies of so many bytes will begin.
   WatchedMemory(std::vector<DeviceRange> ranges, const std::function<uint64_t(uint64_t bytes)>& take);
   void copies_begin_at(cuda::DevicePointer begin);
 
-  // Copies it. False if the driver refuses.
+  // Copies it. Returns false if the driver refuses.
   bool keep(cuda::Stream stream) const { return copy_to(before_, stream); }
-  // Whether it is other than then. Nothing if the driver refuses.
+  // Returns whether it has changed since keep(). Nothing if the driver refuses.
   std::optional<bool> is_changed(cuda::Stream stream) const;
 
  private:
