@@ -1,4 +1,4 @@
-// What launches change in device memory, found on their own stream; no thread has to wait for it.
+// Finds what launches change in device memory, on their own stream; no thread has to wait for it.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace msda::record {
 
-// What is being found.
+// Changes that are being found.
 class FoundChanges {
  public:
   FoundChanges() = default;
@@ -26,7 +26,7 @@ class FoundChanges {
 
   explicit operator bool() const { return !slots_.empty(); }
   bool ready() const;
-  // Of a piece, once ready.
+  // Returns the changes in a piece, once ready.
   FoundInPiece operator[](size_t piece) const;
 
  private:
@@ -42,8 +42,8 @@ class ChangeFinder {
  public:
   static ChangeFinder& instance();
 
-  // Compares each piece with its copy. Words in `addresses` are addresses. Empty if the driver refuses, or too much is
-  // under way.
+  // Compares each piece with its copy. `addresses` says which words are addresses. Returns nothing if the driver
+  // refuses, or too much is under way.
   FoundChanges start(std::span<const SavedPiece> pieces, const DeviceRange& addresses, cuda::Stream stream) noexcept;
   void context_ends(cuda::Context context) noexcept;
 

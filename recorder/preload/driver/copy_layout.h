@@ -1,4 +1,4 @@
-// What copies of rows and boxes are told in: CUDA_MEMCPY2D and CUDA_MEMCPY3D of cuda.h.
+// The structures that describe copies of rows and boxes: CUDA_MEMCPY2D and CUDA_MEMCPY3D of cuda.h.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace msda::record::cuda {
 
 enum class MemoryType : int { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };  // CU_MEMORYTYPE_*
 
-// Whether the side is at an address of the device.
+// Returns whether the side is at an address of the device.
 inline bool is_linear(MemoryType type) { return type == MemoryType::kDevice || type == MemoryType::kUnified; }
 
 struct CopyOfRows {
@@ -41,11 +41,11 @@ struct CopyOfBox {
 static_assert(offsetof(CopyOfBox, to) == 88 && sizeof(CopyOfBox) == 200);
 
 // Visits the rows of each layer that a copy has on one of its sides: visit(first row's address, bytes of a row, pitch,
-// rows). Nothing if that side is not at an address of the device.
+// rows). Visits nothing if that side is not at an address of the device.
 template <class Visit>
 void for_each_layer(const CopyOfRows& copy, const CopyOfRows::Side& side, Visit&& visit) {
   if (!is_linear(side.type)) return;
-  // A copy of one row may say nothing of a pitch.
+  // A copy of one row may leave its pitch unset.
   const size_t pitch = std::max(side.pitch, copy.width);
   visit(side.device + side.y * pitch + side.x, copy.width, pitch, copy.height);
 }

@@ -1,4 +1,4 @@
-// Digests of device memory, computed on a launch's own stream; no thread has to wait for them.
+// Computes digests of device memory on a launch's own stream; no thread has to wait for them.
 #pragma once
 
 #include <array>
@@ -32,9 +32,9 @@ class Digests {
 
   explicit operator bool() const { return slot_ != nullptr; }
   bool ready() const;
-  // Whether they become ready only with those of Digester::extend() or finish().
+  // Returns whether they become ready only with those of Digester::extend() or finish().
   bool is_open() const { return handed_over_ < count_; }
-  // The digest of the range with this index, once ready.
+  // Returns the digest of the range with this index, once ready.
   Digest operator[](size_t range) const;
 
  private:
@@ -52,22 +52,22 @@ class Digester {
   static Digester& instance();
   static constexpr size_t kMostRanges = kMostDigestRanges;
 
-  // Empty, with the reason in `failure`, if the device cannot compute them: the driver refused, too many ranges, or all
-  // slots are in use. Needs the stream's context to be current.
+  // Returns nothing, with the reason in `failure`, if the device cannot compute them: the driver refused, too many
+  // ranges, or all slots are in use. Needs the stream's context to be current.
   Digests start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
-  // The same, but the digests become ready only with those of extend(): the stream's next work does not wait for their
-  // way to the host.
+  // As start(), but the digests become ready only with those of extend(): the stream's next work does not wait for
+  // their way to the host.
   Digests begin(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
-  // Digests more ranges, whose indices follow those of the ranges before. False, with nothing changed, where start()
-  // would return nothing.
+  // Digests more ranges, whose indices follow those of the ranges before. Returns false, with nothing changed, where
+  // start() would return nothing.
   bool extend(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
               std::string& failure) noexcept;
 
-  // For open digests that nobody will extend: so that their slot can be used again. `ranges`: what begin() was given.
+  // Makes the slot of open digests that nobody will extend reusable. `ranges` are those that begin() was given.
   void finish(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream) noexcept;
 
-  // A context ends, and with it everything that the recorder has on its device (cudaDeviceReset). Digests that are not
-  // ready by then never will be.
+  // Called when a context ends, and with it everything that the recorder has on its device (cudaDeviceReset). Digests
+  // that are not ready by then never will be.
   void context_ends(cuda::Context context) noexcept;
 
  private:

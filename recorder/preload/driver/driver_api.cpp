@@ -11,7 +11,7 @@ namespace {
 
 Driver find() {
   Driver driver;
-  // The library that the process has loaded; the recorder never loads it.
+  // Takes the library that the process has loaded; the recorder never loads it.
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   driver.missing = "libcuda.so.1";
   if (library == nullptr) return driver;
@@ -96,7 +96,7 @@ bool is_allocated(DevicePointer address, uint64_t bytes) {
 
 void pin(void* memory, uint64_t bytes) {
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
-  // Without it copies are slower.
+  // Without pinning, copies are slower.
   if (driver().host_register(memory, bytes, kPortable) == kSuccess) note_own(memory);
 }
 

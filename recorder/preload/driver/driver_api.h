@@ -100,7 +100,7 @@ struct Driver {
   Result (*set_context)(Context) = nullptr;                                  // cuCtxSetCurrent
   Result (*primary_context_state)(int, unsigned*, int*) = nullptr;           // cuDevicePrimaryCtxGetState
   Result (*host_device_pointer)(DevicePointer*, void*, unsigned) = nullptr;  // cuMemHostGetDevicePointer_v2
-  // The survey's. It needs the first three.
+  // Only the survey uses these. It needs the first three.
   Result (*copy_on_device)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;     // cuMemcpyDtoDAsync_v2
   Result (*copy_anywhere)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;      // cuMemcpyAsync
   Result (*memory_info)(size_t*, size_t*) = nullptr;                                    // cuMemGetInfo_v2
@@ -120,8 +120,8 @@ struct Driver {
 };
 const Driver& driver();
 
-// Whether the memory is allocated from end to end. Reading other memory would be an error from which the program's
-// context does not recover.
+// Returns whether the memory is allocated from end to end. Reading other memory would be an error from which the
+// program's context does not recover.
 bool is_allocated(DevicePointer address, uint64_t bytes);
 
 // Registers host memory with the driver for every context, so that copies to it are fast; best effort. Needs a current

@@ -1,4 +1,4 @@
-// Guesses the element type of a kernel's tensors from its machine code, if neither its name nor its parameters tell it.
+// Guesses the element type of a kernel's tensors from its machine code, if neither its name nor its parameters show it.
 // A wrong guess does no harm: tensors are never read beyond their allocation, and the writer checks the guess against
 // the recorded outputs.
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace msda::record {
 
-// For code for sm_70 and later: float64 if it computes in float64; float16, which may be bfloat16, if it rounds to 16
-// bits; otherwise float32.
+// Returns, for code for sm_70 and later, float64 if it computes in float64; float16, which may be bfloat16, if it
+// rounds to 16 bits; otherwise float32.
 msda_dtype element_type_of(std::span<const std::byte> code);
 
 }  // namespace msda::record

@@ -1,5 +1,5 @@
-// Copies strided tensors from the device without their gaps: between the elements of a slice there may be many times
-// its own bytes.
+// Copies strided tensors from the device without their gaps, which may be many times larger than the elements of a
+// slice.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,11 @@ class Gatherer {
  public:
   static Gatherer& instance();
 
-  // False after an attempt in this context has failed.
+  // Returns false once an attempt in this context has failed.
   bool works() noexcept;
-  // Copies from the first element on, into pinned memory, on the stream. False, with nothing begun, if the memory is
-  // not pinned, the driver refuses, or there are too many dimensions. Needs the stream's context to be current.
+  // Copies from the first element on, into pinned memory, on the stream. Returns false, with nothing begun, if the
+  // memory is not pinned, the driver refuses, or there are too many dimensions. Needs the stream's context to be
+  // current.
   bool start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to, cuda::Stream stream) noexcept;
 
   // A context ends, and with it the code that was loaded (cudaDeviceReset).

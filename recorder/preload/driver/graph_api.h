@@ -1,5 +1,5 @@
-// The part of the CUDA driver API that tells what a CUDA graph does, and that does it without the graph. Layouts are
-// those of cuda.h.
+// The part of the CUDA driver API that describes what a CUDA graph does, and that does it without the graph. Layouts
+// are those of cuda.h.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct KernelNodeParameters {  // CUDA_KERNEL_NODE_PARAMS_v2
   unsigned grid[3], block[3], shared_bytes;
   void** parameters;
   void** extra;
-  // The first version, of CUDA before 12, ends here.
+  // The first version, before CUDA 12, ends here.
   Function kernel;
   Context context;
 };

@@ -26,7 +26,7 @@ struct Stored : Image {
 };
 using StoredPtr = std::shared_ptr<const Stored>;
 
-// Null for a cubin without an interesting function.
+// Returns null for a cubin without an interesting function.
 std::shared_ptr<Stored> stored(const Cubin& cubin, CodeFilter is_interesting) {
   std::vector<std::string> functions;
   for (const std::string_view name : functions_in(cubin.bytes)) {
@@ -48,7 +48,7 @@ bool has_same_code(const Stored& one, const Stored& other, std::string_view func
 
 class Images {
  public:
-  // A forked child may unload code, as libraries do when it exits, but the driver works in none.
+  // A forked child may unload code, as libraries do when it exits, but the driver does not work in a child.
   Images() {
     pthread_atfork(nullptr, nullptr, [] { all().forget_in_child(); });
   }
@@ -84,8 +84,8 @@ class Images {
     loaded_.erase(owner);
   }
 
-  // The image in which this owner's function lies. The driver takes the newest of a fatbin's cubins that the device can
-  // run.
+  // Returns the image in which this owner's function lies. The driver takes the newest of a fatbin's cubins that the
+  // device can run.
   StoredPtr find(Owner owner, std::string_view function, int architecture) const {
     const std::lock_guard lock(mutex_);
     const auto found = loaded_.find(owner);
@@ -100,8 +100,8 @@ class Images {
     return best;
   }
 
-  // The one of CUPTI's cubins with a function of this name, or one of several in which its code is the same. Null if
-  // there is none, or their code differs.
+  // Returns the one of CUPTI's cubins with a function of this name, or one of several in which its code is the same.
+  // Null if there is none, or their code differs.
   StoredPtr only(std::string_view function) const {
     const std::lock_guard lock(mutex_);
     StoredPtr only;
@@ -114,7 +114,7 @@ class Images {
   }
 
  private:
-  // Nothing is destroyed: another thread of the parent may have been changing it.
+  // Nothing is destroyed, because another thread of the parent may have been changing it.
   void forget_in_child() {
     new (&mutex_) std::mutex;
     new (&loaded_) std::map<Owner, std::vector<StoredPtr>>;
@@ -141,7 +141,7 @@ Owner owner_of(cuda::Function function, bool is_kernel) {
   return {Owner::kModule, reinterpret_cast<uintptr_t>(module)};
 }
 
-// Null if there is none.
+// Returns null if there is none.
 cuda::Function function_of(cuda::Function function, bool is_kernel) {
   if (!is_kernel) return function;
   cuda::Function real = nullptr;
@@ -149,7 +149,7 @@ cuda::Function function_of(cuda::Function function, bool is_kernel) {
   return get != nullptr && get(&real, function) == cuda::kSuccess ? real : nullptr;
 }
 
-// 90 for compute capability 9.0; 0 if unknown.
+// Returns 90 for compute capability 9.0; 0 if unknown.
 int architecture_here() {
   const cuda::Driver& driver = cuda::driver();
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
@@ -242,7 +242,7 @@ void Loading::done(Owner owner, const void* image, CodeFilter is_interesting) no
   const int saved = errno;
   try {
     if (image != nullptr) Images::all().forget(owner);  // the handle may have meant another module before
-    // First what CUPTI says was loaded, then what the program handed over, which may contain it.
+    // What CUPTI says was loaded comes first, then what the program handed over, which may contain it.
     for (const Owner cupti : arrived_) Images::all().share(cupti, owner);
     if (image != nullptr) {
       for (const Cubin& cubin : cubins_in(image)) {

@@ -24,9 +24,9 @@ struct Image {
   std::string digest;
 };
 
-// The cubin that holds this function; null if it is not known for certain. Two modules may have functions of one name,
-// as an autotuner's variants do. With `is_kernel` the function is a CUkernel. Calls the driver, and may make it load
-// the function, so it must not be called while the stream is captured into a CUDA graph.
+// Returns the cubin that holds this function; null if it is not known for certain. Two modules may have functions of
+// one name, as an autotuner's variants do. With `is_kernel` the function is a CUkernel. Calls the driver, and may make
+// it load the function, so it must not be called while the stream is captured into a CUDA graph.
 std::shared_ptr<const Image> image_of(cuda::Function function, bool is_kernel) noexcept;
 
 // Where a variable of the function's code lies in the current context. Nothing if the driver does not know it.
@@ -44,10 +44,10 @@ struct CodeFacts {
 };
 CodeFacts code_facts_of(cuda::Function function, bool is_kernel) noexcept;
 
-// Whether a function of this name may be recorded; only cubins with such a function are stored.
+// Returns whether a function of this name may be recorded; only cubins with such a function are stored.
 using CodeFilter = bool (*)(std::string_view function);
 
-// For the hooks: a handle that owns code.
+// A handle that owns code, for the hooks.
 struct Owner {
   enum Kind { kNone, kModule, kLibrary, kCupti } kind = kNone;
   uint64_t handle = 0;  // a CUmodule, a CUlibrary, or CUPTI's number of a module
@@ -62,7 +62,7 @@ class Loading {
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;
 
-  // The driver has loaded it, from this image or, if null, from one that was seen before.
+  // Called when the driver has loaded it, from this image or, if null, from one that was seen before.
   void done(Owner owner, const void* image, CodeFilter is_interesting) noexcept;
 
  private:
@@ -80,17 +80,17 @@ class OwnCode {
   OwnCode& operator=(const OwnCode&) = delete;
 };
 
-// From CUPTI's callbacks: neither calls CUDA.
+// Called by CUPTI's callbacks; neither calls CUDA.
 void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFilter is_interesting) noexcept;
 void unloaded(Owner owner) noexcept;
 
-// A context is about to end, and with it the code that was loaded into it.
+// Called when a context is about to end, and with it the code that was loaded into it.
 void context_unloaded() noexcept;
 
-// How often code was unloaded so far.
+// Returns how often code was unloaded so far.
 uint64_t unloads() noexcept;
 
-// Whether CUPTI has handed over every cubin so far, and goes on.
+// Sets whether CUPTI has handed over every cubin so far, and goes on doing so.
 void set_cubins_arrive(bool arrive) noexcept;
 
 }  // namespace msda::record

@@ -12,12 +12,12 @@ Neighbour& Neighbour::instance() {
   return neighbour.get();
 }
 
-// A block takes as much shared memory as one may have, so that each has a multiprocessor for itself, and no other
-// kernel's blocks that need shared memory run beside it.
+// A block takes as much shared memory as one may have, so that each has a multiprocessor to itself, and no blocks of
+// other kernels that need shared memory run beside it.
 bool Neighbour::prepare(Device& device) {
   constexpr int kMultiprocessors = 16, kMostShared = 97, kMostDynamicShared = 8;  // CU_DEVICE_ and CU_FUNC_ATTRIBUTE_*
   constexpr unsigned kNonBlocking = 1;                                            // CU_STREAM_NON_BLOCKING
-  constexpr int kUnasked = 48 << 10;  // bytes of shared memory that need no leave
+  constexpr int kUnasked = 48 << 10;  // bytes of shared memory that need no permission
   const cuda::Driver& driver = cuda::driver();
   int number = 0;
   if (driver.device_attribute == nullptr || driver.current_device(&number) != cuda::kSuccess ||
@@ -36,7 +36,7 @@ bool Neighbour::prepare(Device& device) {
          driver.create_stream(&device.stream, kNonBlocking) == cuda::kSuccess;
 }
 
-// Null if there is none.
+// Returns null if there is none.
 Neighbour::Device* Neighbour::device_of_this_context() {
   cuda::Context context = nullptr;
   if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;

@@ -1,5 +1,5 @@
-// Occupies a part of the device's multiprocessors for a while, on a stream of its own. A launch beside it runs with its
-// blocks elsewhere, and in another order: what varies seldom shows.
+// Occupies a part of the device's multiprocessors for a while, on a stream of its own. The blocks of a launch beside it
+// run elsewhere, and in another order, so that seldom variations show.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class Neighbour {
  public:
   static Neighbour& instance();
 
-  // Begins, each time with another part; it ends by itself after half a millisecond. Best effort. Needs a current
+  // Begins to occupy another part each time; ends by itself after half a millisecond. Best effort. Needs a current
   // context.
   void begin() noexcept;
-  // It ends once the stream has done what it has to do now, and before the stream does anything else.
+  // Ends it once the stream has done its present work, and before the stream does anything else.
   void end_after(cuda::Stream stream) noexcept;
   void context_ends(cuda::Context context) noexcept;
 
@@ -29,7 +29,7 @@ class Neighbour {
     cuda::Event ended = nullptr;
     cuda::DevicePointer end = 0;  // a byte
     int multiprocessors = 0, shared_bytes = 0;
-    uint8_t number = 0;  // of its neighbours, the last; the value of `end` that ends it
+    uint8_t number = 0;  // of the last of its neighbours; the value of `end` that ends it
   };
   Device* device_of_this_context();
   bool prepare(Device& device);

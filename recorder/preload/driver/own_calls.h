@@ -30,7 +30,7 @@ class Inside {
   ~Inside() { inside = false; }
 };
 
-// Work for a context that need not be the calling thread's own.
+// Does work in a context that need not be the calling thread's own.
 class InContext {
  public:
   explicit InContext(cuda::Context context) {
@@ -48,7 +48,7 @@ class InContext {
   bool is_other_ = false;
 };
 
-// Runs work of the recorder that makes no call of the driver that a capture forbids: it asks what is current, or
+// Runs work of the recorder that makes only calls of the driver that a capture allows: it asks what is current, or
 // launches what was launched before. If memory is short, the work ends: a launch is not recorded, or autotuner launches
 // are not counted.
 template <class Work>
@@ -65,7 +65,7 @@ void unnoticed(Work&& work) noexcept {
   errno = saved;
 }
 
-// The same of work that may call anything of the driver.
+// As above, for work that may call anything of the driver.
 template <class Work>
 void by_itself(Work&& work) noexcept {
   unnoticed([&] {

@@ -1,4 +1,4 @@
-// A kernel of the recorder's own, given as PTX; it is loaded when it is first needed, for every context.
+// A kernel of the recorder's own, given as PTX. It is loaded for every context when it is first needed.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ class OwnKernel {
  public:
   constexpr OwnKernel(const char* ptx, const char* name) : ptx_(ptx), name_(name) {}
 
-  // What the driver says of it; needs a current context.
+  // Loads it, and returns the driver's result; needs a current context.
   cuda::Result load();
-  // Loads it, if it is not loaded. False if the driver refuses.
+  // Loads it, if it is not loaded. Returns false if the driver refuses.
   bool is_loaded() { return kernel_ != nullptr || load() == cuda::kSuccess; }
   cuda::Function function() const { return kernel_; }
-  // Once it is loaded.
+  // Needs the kernel to be loaded.
   cuda::Result launch(unsigned blocks, unsigned rows, unsigned threads, cuda::Stream stream,
                       std::span<void*> parameters, unsigned shared_bytes = 0) const;
-  // Launches it for all of the pieces, as many at a time as a PieceTable takes; `make_table` gives one, and is told how
-  // many pieces came before. False if the driver refuses.
+  // Launches it for all pieces, as many at a time as a PieceTable takes. `make_table` returns a table, given how many
+  // pieces came before. Returns false if the driver refuses.
   template <class Piece, class MakeTable>
   bool launch_for(std::span<const Piece> pieces, unsigned threads, cuda::Stream stream, MakeTable&& make_table) {
     if (!is_loaded()) return false;
@@ -34,9 +34,9 @@ class OwnKernel {
     }
     return true;
   }
-  // Gives the code back. None of its launches may be running.
+  // Unloads the code. None of its launches may be running.
   void unload();
-  // A context ends, and with it the code that was loaded (cudaDeviceReset).
+  // Called when a context ends, and with it the code that was loaded (cudaDeviceReset).
   void context_ends() { *this = OwnKernel(ptx_, name_); }
 
  private:
@@ -45,7 +45,7 @@ class OwnKernel {
   cuda::Function kernel_ = nullptr;
 };
 
-// Gives back code of the recorder's own; null is none. No function of it may be running.
+// Unloads code of the recorder's own; does nothing for null. No function of it may be running.
 void unload_own(cuda::Library library);
 
 }  // namespace msda::record

@@ -42,7 +42,7 @@ Result free_own(DevicePointer address) {
   return driver().free(address);
 }
 
-// Its address is the devices', too, as all addresses are of one space.
+// Its address is valid on the devices, too, because all addresses are of one space.
 Result allocate_own_on_host(DevicePointer& address, uint64_t bytes) {
   constexpr unsigned kPortable = 1, kMapped = 2;  // CU_MEMHOSTALLOC_*
   constexpr Result kNotSupported = 801;           // CUDA_ERROR_NOT_SUPPORTED

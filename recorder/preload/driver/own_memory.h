@@ -1,4 +1,4 @@
-// The recorder's own memory that devices reach: no launch of the program reaches it, whatever numbers its parameters
+// The recorder's own memory that devices reach. No launch of the program reaches it, whatever numbers its parameters
 // hold.
 #pragma once
 
@@ -11,14 +11,15 @@ namespace msda::record::cuda {
 // As cuMemAlloc and cuMemFree. Thread-safe.
 Result allocate_own(DevicePointer& address, uint64_t bytes);
 Result free_own(DevicePointer address);
-// The same of memory of the host that devices reach, as cuMemHostAlloc and cuMemFreeHost.
+// As cuMemHostAlloc and cuMemFreeHost: for memory of the host that devices reach.
 Result allocate_own_on_host(DevicePointer& address, uint64_t bytes);
 Result free_own_on_host(DevicePointer address);
-// Memory of the host that the recorder has registered with the driver.
+// Notes memory of the host that the recorder has registered with the driver.
 void note_own(const void* memory);
-// A context ends, and its memory with it. Null: nobody knows which, and what is left is not known any more.
+// Called when a context ends, and its memory with it. Null: it is not known which, so that what is left is not known
+// either.
 void forget_own(Context context);
-// The same of what somebody keeps by context.
+// As above, for a map that somebody keeps by context.
 template <class Map>
 void forget(Map& by_context, Context context) {
   if (context == nullptr) {
@@ -27,7 +28,7 @@ void forget(Map& by_context, Context context) {
     by_context.erase(context);
   }
 }
-// Whether an allocation of the recorder's begins there.
+// Returns whether an allocation of the recorder's begins there.
 bool is_own(DevicePointer address);
 
 }  // namespace msda::record::cuda

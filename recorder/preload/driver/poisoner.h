@@ -14,12 +14,12 @@ class Poisoner {
  public:
   static Poisoner& instance();
 
-  // `counts`, on the device, is that of UnwrittenTable: two numbers for each piece. False if the driver refuses. Needs
-  // the stream's context to be current.
+  // `counts`, on the device, is that of UnwrittenTable: two numbers for each piece. Returns false if the driver
+  // refuses. Needs the stream's context to be current.
   bool start(std::span<const UnwrittenPiece> pieces, UnwrittenTable::Mode mode, Poison poison,
              cuda::DevicePointer counts, cuda::Stream stream) noexcept;
 
-  // A context ends, and with it the code that was loaded (cudaDeviceReset).
+  // Called when a context ends, and with it the code that was loaded (cudaDeviceReset).
   void context_ends() noexcept;
 
  private:

@@ -61,7 +61,7 @@ bool ResultSlots::pin(std::string& failure) {
   return is_pinned_ = true;
 }
 
-// 0 if it cannot be allocated. Once for each context: kept apart from what every launch runs.
+// Returns 0 if it cannot be allocated. Runs once for each context: kept apart from what every launch runs.
 [[gnu::cold]] cuda::DevicePointer ResultSlots::allocate(cuda::Context context, std::string& failure) {
   cuda::DevicePointer memory = 0;
   cuda::Result result = cuda::allocate_own(memory, slots_ * slot_bytes_);

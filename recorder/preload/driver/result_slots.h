@@ -1,5 +1,5 @@
-// Where the recorder's kernels leave results: slots in pinned memory of the host, which the device fills in while no
-// thread waits, and as much device memory for what is added up before that.
+// Slots in pinned memory of the host, which the recorder's kernels fill with results while no thread waits, and as much
+// device memory for sums before that.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace msda::record {
 
-// " (error 2)", for messages.
+// Returns " (error 2)", for messages.
 std::string in_brackets(cuda::Result error);
 
 // A slot begins with a sequence number: its results are complete when that is the awaited one. Not thread-safe.
@@ -20,21 +20,22 @@ class ResultSlots {
  public:
   ResultSlots(size_t slots, size_t slot_bytes) : slots_(slots), slot_bytes_(slot_bytes) {}
 
-  // Ready for the current context, with zeros on its device before the first use. False, with the reason in `failure`,
-  // if there is no memory or the driver refuses.
+  // Prepares the slots for the current context, with zeros on its device before the first use. Returns false, with the
+  // reason in `failure`, if there is no memory or the driver refuses.
   bool prepare(std::string& failure);
-  // A free slot; null if the device is not done with any of them. It stays free until it is taken, once the device has
-  // something to do for it.
+  // Returns a free slot; null if the device is still using all of them. It stays free until it is taken, once the
+  // device has something to do for it.
   uint64_t* free_slot();
   void take_free_slot();
-  // A slot that the device may still write to is not used again yet.
+  // Gives a slot back. It is not used again while the device may still write to it.
   void give_back(uint64_t* slot, uint64_t sequence);
-  // Its memory on the current context's device; after prepare().
+  // Returns its memory on the current context's device; call it after prepare().
   cuda::DevicePointer on_device(const uint64_t* slot) const;
   uint64_t next_sequence() { return next_sequence_++; }
   static bool is_complete(uint64_t* slot, uint64_t sequence);
 
-  // A context ends, and with it what was on its device. Results that are not complete by then never will be.
+  // Called when a context ends, and with it what was on its device. Results that are not complete by then never will
+  // be.
   void context_ends(cuda::Context context);
 
  private:

@@ -25,7 +25,7 @@ bool Saver::pin() {
   return driver.host_device_pointer != nullptr && driver.host_device_pointer(&any_, &page_->any, 0) == cuda::kSuccess;
 }
 
-// Null if there is no memory.
+// Returns null if there is no memory.
 Saver::Found* Saver::found_of_this_context(cuda::Stream stream) {
   cuda::Context context = nullptr;
   if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;

@@ -1,4 +1,4 @@
-// Copies device memory aside, on the device, and says what pointers there are in it.
+// Copies device memory aside, on the device, and finds the pointers in it.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace msda::record {
 
-// Needs the stream's context to be current. One saving after another: the next may begin once the stream has done it.
+// Needs the stream's context to be current. Saves one after another: the next may begin once the stream has done it.
 class Saver {
  public:
   static Saver& instance();
 
-  // Begins to copy the pieces, and to look for words in them that are addresses in `pointed_to`, but in no piece. False
-  // if the driver refuses.
+  // Begins to copy the pieces, and to look for words in them that are addresses in `pointed_to`, but in no piece.
+  // Returns false if the driver refuses.
   bool save(std::span<const SavedPiece> pieces, const DeviceRange& pointed_to, cuda::Stream stream) noexcept;
-  // Those words, once the stream has done that; one may come several times. Nothing if the driver refuses, or there are
-  // more than the device can tell of.
+  // Returns those words, once the stream has found them; one may occur several times. Returns nothing if the driver
+  // refuses, or there are more words than the device can return.
   std::optional<std::vector<uint64_t>> found(cuda::Stream stream) noexcept;
-  // Copies, no more. Unlike the driver's copies it knows no bounds within a module's variables.
+  // Only copies. Unlike the driver's copies it does not stop at the bounds of a module's variables.
   bool copy(std::span<const SavedPiece> pieces, cuda::Stream stream) noexcept { return save(pieces, {}, stream); }
   void context_ends(cuda::Context context) noexcept;
 

@@ -15,12 +15,12 @@ Settler& Settler::instance() {
 bool Settler::start(std::span<const SettledPiece> pieces, Settling settling, cuda::DevicePointer count,
                     cuda::Stream stream) noexcept {
   const std::lock_guard lock(mutex_);
-  static constexpr SettledPiece kNothing{};  // one at least: the next number is set
+  static constexpr SettledPiece kNothing{};  // one piece at least: the next number is set
   if (pieces.empty()) pieces = {&kNothing, 1};
   return kernel_.launch_for(pieces, kSettleThreads, stream, [&](size_t) { return SettleTable(settling, count); });
 }
 
-// Null if there is none.
+// Returns null if there is none.
 cuda::Event Settler::event_of_this_context() {
   cuda::Context context = nullptr;
   if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;

@@ -22,17 +22,18 @@ class Settler {
   static Settler& instance();
   static constexpr size_t kMostCounts = 512;
 
-  // Adds to a number on the device (settle_launch.h). False if the driver refuses.
+  // Adds to a number on the device (settle_launch.h). Returns false if the driver refuses.
   bool start(std::span<const SettledPiece> pieces, Settling settling, cuda::DevicePointer count,
              cuda::Stream stream) noexcept;
 
-  // Begins to bring so many such numbers to the host, at most kMostCounts; those brought before are lost. False if the
-  // driver refuses.
+  // Begins to bring so many such numbers to the host, at most kMostCounts; those brought before are lost. Returns false
+  // if the driver refuses.
   bool bring(cuda::DevicePointer counts, size_t number, cuda::Stream stream) noexcept;
-  // Waits for them, without a call for the stream: it may be captured meanwhile. Nothing if the device failed.
+  // Waits for them without a call for the stream, which may be captured meanwhile. Returns nothing if the device
+  // failed.
   std::optional<std::vector<uint64_t>> brought() noexcept;
 
-  // A context ends, and with it the code that was loaded (cudaDeviceReset).
+  // Called when a context ends, and with it the code that was loaded (cudaDeviceReset).
   void context_ends(cuda::Context context) noexcept;
 
  private:
