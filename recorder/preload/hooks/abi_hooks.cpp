@@ -31,7 +31,7 @@ struct Interposed {
 enum HookId { MSDA_ABI_HOOKS(MSDA_ID) kHooks };
 Interposed hooks[kHooks] = {MSDA_ABI_HOOKS(MSDA_ENTRY)};
 
-// The function of libmsda, even if only a plug-in linked to libmsda brought it into the process; null if only the
+// Returns libmsda's function, even if only a plug-in linked to libmsda brought it into the process; null if only the
 // preload defines it.
 void* real(HookId id) {
   Interposed& hook = hooks[id];
@@ -48,7 +48,7 @@ struct Hook {
   HookId id;
 };
 
-// Its calls could not be told from the first one's, by which the recorder calls on.
+// The recorder calls on by the first copy, so calls of a second copy could not be distinguished from the first one's.
 void report_second_copy(const char* name, void* found) noexcept {
   static constinit std::atomic<bool> told{false};
   if (told.exchange(true)) return;

@@ -53,9 +53,9 @@ cupti::Subscriber subscriber = nullptr;
 cupti::Unsubscribe* unsubscribe = nullptr;
 std::atomic<bool> listening{false}, takes_launches{false}, asked{false};
 
-// Two copies in a process collide. The recorder therefore uses the copy that is loaded, and loads one only for --hook
-// cupti, and for surveys and trails, which need all code, under the name by which a library that needs it later will
-// find it.
+// Two copies of CUPTI in a process collide. The recorder therefore uses the copy that is loaded. It loads one only for
+// --hook cupti, and for surveys and trails, which need all code, under the name by which a library that needs it later
+// will find it.
 void* find_library() {
   for (const char* name : cupti::kLibraryNames) {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
@@ -199,7 +199,7 @@ std::string subscribe() {
   return "";
 }
 
-// Unsubscribes. False if the recorder was not subscribed.
+// Unsubscribes. Returns false if the recorder was not subscribed.
 bool give_up() noexcept {
   const std::lock_guard lock(mutex);
   if (subscriber == nullptr) return false;
@@ -211,7 +211,7 @@ bool give_up() noexcept {
   return true;
 }
 
-// Functions of CUPTI that the recorder replaces.
+// A function of CUPTI that the recorder replaces.
 struct Interposed {
   const char* name;
   void* ours;
@@ -233,7 +233,7 @@ void* real(HookId id) {
   return found;
 }
 
-// The hook, as a wrapper's handler sees it.
+// The hook as a wrapper's handler sees it.
 template <class Function>
 struct Hook {
   HookId id;

@@ -11,7 +11,7 @@ namespace msda::record {
 // library is loaded.
 void offer_injection() noexcept;
 
-// Whether CUPTI handles launches (--hook cupti), so that the driver hook ignores them.
+// Returns whether CUPTI handles launches (--hook cupti), so that the driver hook ignores them.
 bool cupti_takes_launches() noexcept;
 
 // Whether the driver hook is handling this thread's launch.

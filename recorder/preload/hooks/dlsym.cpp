@@ -16,7 +16,7 @@
 
 namespace msda::record {
 
-// Of the driver's functions that are replaced.
+// Returns whether this is the third letter of a driver function that is replaced.
 constexpr bool is_third_letter(char letter) {
   return std::string_view("CDEGILMSW").find(letter) != std::string_view::npos;
 }

@@ -55,7 +55,7 @@ struct Interposed {
 enum HookId { MSDA_DRIVER_HOOKS(MSDA_ID) kHooks };
 Interposed hooks[kHooks] = {MSDA_DRIVER_HOOKS(MSDA_ENTRY)};
 
-// Whether the recorder does anything in this function of this process.
+// Returns whether the recorder does anything in this function of this process.
 bool is_needed(int id) {
 #define MSDA_ID_OF(name) MSDA_ID_OF_(name)
 #define MSDA_ID_OF_(name) k_##name
@@ -91,7 +91,7 @@ void* real(HookId id) {
   return found;
 }
 
-// The hook, as a wrapper's handler sees it.
+// The hook as a wrapper's handler sees it.
 template <class Function>
 struct Hook {
   HookId id;
@@ -130,8 +130,8 @@ void answer(const char* symbol, void** function, int version, uint64_t flags, As
   }
 }
 
-// Whether a device's primary context lives on after a release or reset, because others retain it. A destroyed context
-// does not.
+// Returns whether a device's primary context lives on after a release or reset, because others retain it. A destroyed
+// context does not.
 bool still_active(int device) {
   const auto state = cuda::driver().primary_context_state;
   unsigned flags = 0;
@@ -140,7 +140,7 @@ bool still_active(int device) {
 }
 bool still_active(cuda::Context) { return false; }
 
-// The context that is going to end; null if it is not known.
+// Returns the context that is going to end; null if it is not known.
 cuda::Context context_of(cuda::Context context) { return context; }
 cuda::Context context_of(int device) {
   const cuda::Driver& driver = cuda::driver();
@@ -154,7 +154,7 @@ cuda::Context context_of(int device) {
   return context;
 }
 
-// What the recorder kept on the device, and what it pinned, is lost with the context.
+// Forgets what the recorder kept on the device and what it pinned, which is lost with the context.
 void device_state_is_lost(cuda::Context context) {
   Digester::instance().context_ends(context);
   Gatherer::instance().context_ends();
@@ -163,7 +163,7 @@ void device_state_is_lost(cuda::Context context) {
   recording().device_is_reset();
 }
 
-// The program's launch, which CUPTI need not report.
+// Marks the program's launch as seen, so that CUPTI need not report it.
 template <class RealLaunch>
 Result launch_seen(RealLaunch&& real_launch) {
   launch_is_seen = true;
@@ -256,7 +256,7 @@ auto waited(Hook<Function> hook) {
   };
 }
 
-// The program has learnt whether the device is done.
+// Handles a call by which the program learns whether the device is done.
 template <class Function>
 auto queried(Hook<Function> hook) {
   return [hook](auto stream_or_event) {
@@ -266,7 +266,7 @@ auto queried(Hook<Function> hook) {
   };
 }
 
-// cudaDeviceReset, or the end of a context.
+// Handles cudaDeviceReset, or the end of a context.
 template <class Function>
 auto ended_context(Hook<Function> hook) {
   return [hook](auto context_or_device) {
@@ -278,7 +278,7 @@ auto ended_context(Hook<Function> hook) {
     context_unloaded();  // first: before it returns, another thread may get a handle that was of this context
     const cuda::Context context = context_of(context_or_device);
     const Result result = hook(context_or_device);
-    // In a forked child the driver does nothing, and another thread of the parent may have had the recorder's locks.
+    // In a forked child the driver does nothing, and another thread of the parent may have held the recorder's locks.
     const bool has_driver = result != cuda::kNotInitialized && result != cuda::kDeinitialized;
     if (has_driver && !still_active(context_or_device)) device_state_is_lost(context);
     return result;
@@ -290,7 +290,7 @@ auto destroyed_stream(Hook<Function> hook) {
   return [hook](cuda::Stream stream) {
     const EndOfStream end;
     const auto no_trial = undisturbed_turn();
-    // First: afterwards the handle may be reused.
+    // Done first: afterwards the handle may be reused.
     if (surveys()) Survey::instance().memory().stream_destroyed(stream);
     return hook(stream);
   };

@@ -42,7 +42,7 @@ __attribute__((constructor)) void loaded() {
   }
 }
 
-// The process ends; it does not become another program.
+// Handles the end of the process, which does not become another program.
 void finish_process() {
   msda::record::finish_recording();
   msda::record::observe("ended", "");
@@ -52,9 +52,9 @@ __attribute__((destructor)) void unloaded() { finish_process(); }
 
 }  // namespace
 
-// Process ends that run no destructor. A child that shares its parent's memory (vfork) ends this way, too; the
-// recording is not its own. A signal handler may have interrupted the recorder's own work on this thread, which it must
-// not wait for.
+// Process ends that run no destructor. A child that shares its parent's memory (vfork) ends this way, too, but the
+// recording is its parent's. A signal handler may have interrupted the recorder's own work on this thread, so nothing
+// here waits for that work.
 extern "C" __attribute__((visibility("default"), noreturn)) void _exit(int status) {
   if (!msda::record::inside) finish_process();
   for (;;) syscall(SYS_exit_group, status);

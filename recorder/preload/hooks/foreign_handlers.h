@@ -10,7 +10,7 @@
 
 namespace msda::record {
 
-// Another process may write memory from now on, and `note` says which.
+// Handles a call after which another process may write memory; `note` says which memory.
 template <class Note, class Hook>
 cuda::Result share_noted(Note&& note, Hook hook, auto... arguments) {
   if (trails()) note();
@@ -55,7 +55,7 @@ auto imported_handle(Hook hook) {
   };
 }
 
-// The same memory may be mapped elsewhere as well, and be written there.
+// Handles memory that may be mapped elsewhere as well, and be written there.
 template <class Hook>
 auto mapped_memory(Hook hook) {
   return [hook](cuda::DevicePointer pointer, size_t bytes, size_t offset, uint64_t handle, uint64_t flags) {

@@ -4,11 +4,11 @@
 
 namespace msda::record {
 
-// The result of a dlsym for `name`, given what the real one found: `found` itself for all but a few names. Called for
-// every dlsym of the program.
+// Returns the result of a dlsym for `name`, given what the real one found: `found` itself for all but a few names.
+// Called for every dlsym of the program.
 void* substitute(const char* name, void* found) noexcept;
 
-// The replacement from one group of hooks; null for any other name.
+// Returns the replacement from one group of hooks; null for any other name.
 void* substitute_abi(const char* name, void* found) noexcept;
 void* substitute_driver(const char* name, void* found) noexcept;
 void* substitute_seed(const char* name, void* found) noexcept;

@@ -26,10 +26,11 @@ auto created_stream(Hook hook) {
 inline void note_stream(cuda::Stream stream) { Survey::instance().memory().stream_used(stream); }
 void note_stream(const auto&) {}
 
-// While it lives no launch is run again, and those that were have come to their end.
+// While it lives no launch is run again, and repeated launches have ended.
 inline TrialLock::Turn undisturbed_turn() { return surveys() ? Survey::instance().no_trial() : TrialLock::Turn(); }
 
-// What must not happen while a launch is run again; what gives a stream something to do that may wait for the program.
+// Handles calls that must not happen while a launch is run again, or that give a stream work which may wait for the
+// program.
 template <class Hook>
 auto undisturbed(Hook hook) {
   return [hook](auto... arguments) {
@@ -46,7 +47,7 @@ inline void take_stream(Trail::Work& work, cuda::Stream stream) {
 }
 void take_stream(Trail::Work&, const auto&) {}
 
-// A copy or a memset that leaves a trail, with these arguments.
+// Does a copy or a memset that leaves a trail, with these arguments.
 template <class Hook>
 cuda::Result do_trailed(Trail::Work& work, Hook hook, auto... arguments) {
   (take_stream(work, arguments), ...);
@@ -66,7 +67,7 @@ auto waited_for_event(Hook hook) {
   };
 }
 
-// A function that writes memory, with these arguments: `note` tells where, and `what` makes the work that it is.
+// Does a call that writes memory, with these arguments: `note` notes where, and `what` returns the work that it is.
 template <class Note, class What, class Hook>
 cuda::Result write_noted(Note&& note, What&& what, Hook hook, auto... arguments) {
   if (trails()) {
@@ -111,7 +112,7 @@ auto copied_memory(Hook hook) {
   };
 }
 
-// The host gets what it reads, and may decide by it.
+// Handles a copy to the host, which may decide by what it reads.
 template <class Hook>
 auto copied_to_host(Hook hook) {
   return [hook](void* to, cuda::DevicePointer from, size_t bytes, auto... stream) {
@@ -134,7 +135,7 @@ auto copied_to_peer(Hook hook) {
   };
 }
 
-// Of rows, or of a box, as `Copy` tells it.
+// Handles a copy of rows or of a box, as `Copy` describes it.
 template <class Copy, class Hook>
 auto copied_as_told(Hook hook) {
   return [hook](const void* copy, auto... stream) {
@@ -193,7 +194,7 @@ auto wrote_value(Hook hook) {
   };
 }
 
-// Calls the hook, and again if there is more memory without the recorder's.
+// Calls the hook, and once more if the recorder can free memory of its own.
 template <class Call>
 cuda::Result with_room(Call&& call) {
   constexpr cuda::Result kOutOfMemory = 2;
@@ -210,7 +211,7 @@ inline void note_allocation(cuda::Result result, const DeviceRange& range, bool 
   if (trails()) Trail::instance().allocated(range, is_of_host, is_fresh, is_mapped);
 }
 
-// Memory that only launches and the functions above write.
+// Notes memory that only launches and the functions above write.
 inline void note_unwritten(cuda::Result result, cuda::DevicePointer address, size_t bytes) {
   note_allocation(result, {address, bytes}, /*is_of_host=*/false, /*is_fresh=*/true);
   if (config().survey_poison && surveys() && result == cuda::kSuccess) {
@@ -227,7 +228,7 @@ auto allocated_memory(Hook hook) {
   };
 }
 
-// The host writes it, too, and no hook sees that.
+// Handles memory that the host writes, too, which no hook sees.
 template <class Hook>
 auto allocated_managed(Hook hook) {
   return [hook](cuda::DevicePointer* pointer, size_t bytes, unsigned flags) {

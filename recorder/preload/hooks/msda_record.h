@@ -1,5 +1,5 @@
-/* What a recorded program may tell the recorder. libmsda_record.so exports these functions; look them up with dlsym
- * (or ctypes: ctypes.CDLL(None).msda_record_label), so that the program also runs without the recorder. */
+/* What a recorded program may report to the recorder. libmsda_record.so exports these functions; look them up with
+ * dlsym (or ctypes: ctypes.CDLL(None).msda_record_label), so that the program also runs without the recorder. */
 #pragma once
 
 #include <stddef.h>

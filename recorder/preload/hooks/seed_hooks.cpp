@@ -49,8 +49,8 @@ struct Libraries {
   std::vector<std::string> names;
 };
 
-// All loaded libraries except the preload, first the one that contains `near`. The program itself is left out: its
-// definitions come before the preload's anyway.
+// Returns all loaded libraries except the preload, first the one that contains `near`. The program itself is left out:
+// its definitions come before the preload's anyway.
 std::vector<std::string> libraries(const void* near) {
   Libraries found{near, {}};
   const auto add = [](dl_phdr_info* library, size_t, void* data) {
@@ -70,9 +70,9 @@ class Original {
   explicit constexpr Original(const char* name) : name_(name) {}
   const char* name() const { return name_; }
 
-  // The definition that code at `near` would call without the preload: the next one, or, if libraries were loaded
-  // locally, as Python does, that of near's library or of a library that it needs. Null if there is none. Cached for
-  // the first `near`; keeps errno.
+  // Returns the definition that code at `near` would call without the preload: the next one or, if libraries were
+  // loaded locally, as Python does, that of near's library or of a library that it needs. Null if there is none. Cached
+  // for the first `near`; keeps errno.
   void* find(const void* near) noexcept {
     const Found* known = found_.load(std::memory_order_acquire);
     if (known != nullptr && known->near == near) return known->function;
@@ -111,11 +111,11 @@ class Original {
   std::atomic<const Found*> found_{nullptr};
 };
 
-// Constant-initialized: a library's constructor may set a seed before the preload's constructors run.
+// Constant-initialized, because a library's constructor may set a seed before the preload's constructors run.
 MSDA_LIBRARY_SEED_HOOKS(MSDA_ORIGINAL)
 MSDA_LIBC_SEED_HOOKS(MSDA_ORIGINAL)
 
-// The hook, as a wrapper's handler sees it.
+// The hook as a wrapper's handler sees it.
 template <class Function>
 struct Hook {
   Original& original;
@@ -129,7 +129,7 @@ Function* find(Original& original, const void* near = nullptr) {
 // The handlers, by the table's names.
 
 void set_torch_seed(Original& original, SeedSource source, void* generator, uint64_t seed) {
-  // The vtable tells the generator's own library.
+  // The vtable lies in the generator's own library.
   auto* set = find<void(void*, uint64_t)>(original, *static_cast<void**>(generator));
   if (set == nullptr) {
     // The calling library defines it, so this does not happen. If it did, the generator would keep its old seed, and
@@ -205,7 +205,7 @@ auto sets_48_bits(Hook<Function> hook) {
   };
 }
 
-// Returned by dlsym. Not the exported function: a library linked to another cuRAND must not get this one.
+// Returned by dlsym in place of the exported function: a library linked to another cuRAND must not get this one.
 std::atomic<CurandSeed*> looked_up_curand{nullptr};
 int set_looked_up_curand_seed(void* generator, unsigned long long seed) {
   return set_curand_seed(looked_up_curand.load(), generator, seed);

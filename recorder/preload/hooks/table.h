@@ -94,7 +94,7 @@
     (theirs, callback, user, parameters), makes_room)                                                                  \
   X(cuptiFinalize, cupti::Result, (), (), ends_cupti)
 
-// stdlib.h. None of them throws.
+// stdlib.h. None of these throws.
 #define MSDA_LIBC_SEED_HOOKS(X)                                                                                        \
   X(srand, void, (unsigned seed), (seed), sets_seed)                                                                   \
   X(srandom, void, (unsigned seed), (seed), sets_seed)                                                                 \

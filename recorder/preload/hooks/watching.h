@@ -1,4 +1,4 @@
-// What watches all of a program's work, whatever it is: a survey, or a trail.
+// What surveys and trails, which watch all of a program's work, have in common.
 #pragma once
 
 #include "recorder/preload/survey/survey.h"
@@ -6,18 +6,18 @@
 
 namespace msda::record {
 
-// Whether what this thread does is the program's, and watched.
+// Returns whether what this thread does is the program's, and watched.
 inline bool watches_all() { return config().watches_all() && !inside; }
 
-// Of a hook that may be the twin for per-thread default streams.
+// Returns the stream of a hook that may be the twin for per-thread default streams.
 cuda::Stream stream_of(const auto& hook, cuda::Stream stream) {
   return stream == nullptr && hook.per_thread() ? cuda::kStreamPerThread : stream;
 }
 
-// The same of an event, and of a context.
+// Returns an event or a context unchanged.
 auto stream_of(const auto&, auto other) { return other; }
 
-// Null: nobody needs to know them.
+// Returns null if nobody needs to know them.
 inline KnownGraphs* watched_graphs() {
   if (surveys()) return &Survey::instance().graphs();
   return trails() ? &Trail::instance().graphs() : nullptr;
