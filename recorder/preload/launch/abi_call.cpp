@@ -19,7 +19,7 @@ std::span<const int64_t> strides_of(const msda_tensor& tensor) {
   return {tensor.stride, static_cast<size_t>(tensor.rank)};
 }
 
-// Nothing for an invalid tensor.
+// Returns nothing for an invalid tensor.
 std::optional<Extent> extent_of(const msda_tensor& tensor) {
   if (tensor.rank < 0 || tensor.rank > MSDA_MAX_RANK || tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_INT64) {
     return std::nullopt;
@@ -84,7 +84,7 @@ std::string Copies::add_from_device(const std::vector<Named>& tensors, cuda::Str
     pieces.push_back({named, *extent, address, &new_memory(extent->end - extent->begin)});
   }
   if (somewhere != 0) {
-    // A wait for a copy has no time limit. When a digest is ready, the stream has finished its earlier work.
+    // Waiting for a copy has no time limit. When a digest is ready, the stream has finished its earlier work.
     std::string failure = kStreamStalls;
     const DeviceRange first{somewhere, 1};
     const Digests reached = Digester::instance().start({&first, 1}, stream, failure);

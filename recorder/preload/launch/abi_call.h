@@ -1,4 +1,4 @@
-// Shared by calls of our own C ABI on the CPU and on a GPU: their facts, and row-major copies of their tensors.
+// What calls of our own C ABI on the CPU and on a GPU share: their facts, and row-major copies of their tensors.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class Copies {
   bool ok_ = true;
 };
 
-// The facts of a call, with the mode and the options that apply to it; the seed only if the function has one
+// Returns the facts of a call, with the mode and the options that apply to it; the seed only if the function has one
 // (`has_seed`). Nothing for invalid conventions or modes.
 std::optional<CallFacts> facts_of(const char* kernel, const msda_call& call, const msda_options* options,
                                   bool has_seed);

@@ -14,16 +14,16 @@ namespace msda::record {
 namespace {
 
 std::atomic<uint64_t> waits{0};     // how often the program has synchronized with the device
-std::atomic<bool> measures{false};  // it has recorded a timing event since
+std::atomic<bool> measures{false};  // whether it has recorded a timing event since
 
-// Another thread may destroy a stream, or its context, whose launches are still to be checked.
+// Taken because another thread may destroy a stream, or its context, whose launches are still to be checked.
 std::shared_timed_mutex streams_mutex;
 constexpr std::chrono::seconds kLockPatience{1};  // a fork may have left it locked
 std::atomic<uint64_t> ended_streams{0};
 
 // Consecutive measured launches whose inputs are still to be checked. The check runs after the event that ends the
-// measurement. Even there a digest changes the next measurement by a microsecond, so after the first launches only
-// some are checked. Launches between two that had the known inputs are assumed to have had them, too.
+// measurement. Even there a digest changes the next measurement by a microsecond, so only some of the later launches
+// are checked. Launches between two that had the known inputs are assumed to have had them, too.
 struct Measured {
   cuda::Stream stream;
   std::shared_ptr<KnownLaunch> known;

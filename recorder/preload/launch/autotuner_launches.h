@@ -13,15 +13,15 @@
 
 namespace msda::record {
 
-// Whether the program has recorded a timing event since it last synchronized with the device; and how often it has
-// synchronized.
+// Returns whether the program has recorded a timing event since it last synchronized with the device; and how often it
+// has synchronized.
 bool program_measures() noexcept;
 uint64_t waits_of_program() noexcept;
 
-// Before a launch: checks the measured launches before it while their inputs still exist, unless this launch continues
-// the series. `known` is null for a launch that is no autotuner launch.
+// Called before a launch: checks the measured launches before it while their inputs still exist, unless this launch
+// continues the series. `known` is null for a launch that is no autotuner launch.
 void before_another(const KnownLaunch* known, const LastContent& last);
-// After an autotuner launch, which is taken for a repetition of `last`.
+// Called after an autotuner launch, which is taken for a repetition of `last`.
 void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known,
                           std::shared_ptr<const LastContent> last);
 

@@ -10,7 +10,7 @@
 namespace msda::record {
 namespace {
 
-// Nothing for an invalid call or one that is not selected.
+// Returns nothing for an invalid call or one that is not selected.
 std::optional<HostCall> begin_call(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                                    const WantedOutputs& to) {
   if (call == nullptr || grad_output == nullptr || !recording().wants("msda_backward")) return std::nullopt;

@@ -15,7 +15,7 @@
 namespace msda::record {
 namespace {
 
-// Files of adapters have regular expressions, which take stack, and this may be a thread with little.
+// Files of adapters hold regular expressions, which take stack, and this thread may have little.
 const adapters::Adapter* find_adapter(const std::string& name) {
   const adapters::Adapter* match = nullptr;
   const auto find = [&] {
@@ -51,7 +51,7 @@ Functions::Functions() {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
 }
 
-// Nothing is destroyed: another thread of the parent may have been changing it.
+// Nothing is destroyed, because another thread of the parent may have been changing it.
 void Functions::forget_in_child() {
   new (&mutex_) std::mutex;
   new (&known_) std::unordered_map<std::string, const adapters::Adapter*>;

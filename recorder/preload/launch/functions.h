@@ -13,11 +13,11 @@
 
 namespace msda::record {
 
-// Empty if the driver does not tell. `is_kernel`: the function is a CUkernel.
+// Returns an empty name if the driver does not know it. Sets `is_kernel` if the function is a CUkernel.
 const char* name_of_function(cuda::Function function, bool& is_kernel);
 
-// A handle may mean another function after its module was unloaded: what is known of a function is remembered only
-// until code is unloaded. Launches of matched ones are remembered in launch.cpp, by each thread.
+// A handle may mean another function once its module is unloaded: what is known of a function is remembered only until
+// code is unloaded. launch.cpp remembers launches of matched functions, by thread.
 class Functions {
  public:
   Functions();
@@ -27,7 +27,7 @@ class Functions {
     return slot(function).load(std::memory_order_relaxed) == tag(function);
   }
 
-  // Null for a function that no adapter knows or that is not selected; from then on it is unmatched.
+  // Returns null for a function that no adapter knows or that is not selected; from then on it is unmatched.
   const adapters::Adapter* adapter_of(cuda::Function function, std::string& name, bool& is_kernel);
 
   // Warns once for each kernel and reason.
@@ -37,8 +37,8 @@ class Functions {
   const adapters::Adapter* adapter_of(const std::string& name);
   void forget_in_child();
 
-  // A handle and how often code was unloaded, in one word: for one handle, by an odd factor, no two counts give the
-  // same.
+  // Returns a handle and the number of unloads in one word. The factor is odd, so that for one handle no two numbers
+  // give the same word.
   static uintptr_t tag(cuda::Function function) {
     return reinterpret_cast<uintptr_t>(function) ^ unloads() * 0x9e3779b97f4a7c15;
   }

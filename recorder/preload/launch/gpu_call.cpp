@@ -119,7 +119,7 @@ void after_call(const msda_call& call, const WantedOutputs& to, cuda::Stream str
                                             stream);
   }
   if (!state.refusal.empty()) return refuse(state.refusal);
-  // In host memory, where the successful call has read them.
+  // These lie in host memory, where the successful call has read them.
   state.inputs.add("spatial_shapes", &call.spatial_shapes);
   if (call.level_start_index.rank > 0) state.inputs.add("level_start_index", &call.level_start_index);
   if (!state.inputs.ok() || !outputs.ok()) return;

@@ -39,7 +39,7 @@ std::vector<size_t> tables_among(std::span<const DeviceRange> inputs, const std:
   return tables;
 }
 
-// The name of the first tensor that does not lie in allocated memory from end to end; empty if there is none.
+// Returns the name of the first tensor that does not lie in allocated memory from end to end; empty if there is none.
 std::string stray(const adapters::Call& call) {
   for (const Tensors* tensors : {&call.inputs, &call.outputs}) {
     for (const auto& tensor : *tensors) {
@@ -49,8 +49,8 @@ std::string stray(const adapters::Call& call) {
   return "";
 }
 
-// Derived from the machine code and cached: a program that reallocates its tensors for each launch has each launch
-// decoded.
+// Guesses the type from the machine code, and caches it: a program that reallocates its tensors for each launch has
+// each launch decoded.
 msda_dtype float_type_of(const Image& image, const std::string& kernel) {
   static thread_local auto* known = new std::map<std::string, msda_dtype>;
   constexpr size_t kMost = 256;

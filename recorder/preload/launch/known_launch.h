@@ -1,4 +1,4 @@
-// A launch as known from an earlier one with the same parameters: its tensors, and what identifies their contents.
+// A launch that is known from an earlier one with the same parameters: its tensors, and what identifies their contents.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ struct KnownLaunch {
   std::span<const DeviceRange> inputs() const { return std::span(ranges).first(call.inputs.size()); }
   std::span<const DeviceRange> outputs() const { return std::span(ranges).subspan(call.inputs.size()); }
 
-  // Whether the tables are unchanged; if not, the launch must be decoded anew.
+  // Returns whether the tables are unchanged; if not, the launch must be decoded anew.
   bool same_tables(const Digests& digests);
   std::shared_ptr<const LastContent> last();
   bool repeats() const { return repeats_; }  // last()->repeats, without its lock
@@ -65,13 +65,13 @@ struct DecodedLaunch {
 DecodedLaunch decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
                      adapters::Launch launch);
 
-// Identifies a launch's content: kernel, label, scalars, and what its inputs hold. The digests begin with those of the
-// inputs.
+// Returns what identifies a launch's content: kernel, label, scalars, and what its inputs hold. The digests begin with
+// those of the inputs.
 std::string content_key(const KnownLaunch& known, const std::string& label, const Digests& digests);
 std::string joined_digests(const Digests& digests, size_t first, size_t count);
 
-// Waits at most ten seconds, because the stream may depend on something that this very thread is about to do. False if
-// the digests are not ready then, or the stream has failed.
+// Waits at most ten seconds, because the stream may depend on something that this very thread is about to do. Returns
+// false if the digests are not ready then, or the stream has failed.
 bool wait_for(const Digests& digests, cuda::Stream stream);
 // Why wait_for() gave up, for a warning.
 inline constexpr const char* kStreamStalls = "its stream did not finish its earlier work within 10 s, or failed";

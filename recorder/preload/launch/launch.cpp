@@ -54,7 +54,7 @@ thread_local ThreadState* thread_state = nullptr;  // never destroyed: destructo
   return mine;
 }
 
-// Null for a function that is not recorded.
+// Returns null for a function that is not recorded.
 [[gnu::hot]] Kernel* kernel_of(cuda::Function function, ThreadState& mine) {
   const auto found = mine.kernels.find(function);
   if (found != mine.kernels.end()) return &found->second;
@@ -65,7 +65,7 @@ thread_local ThreadState* thread_state = nullptr;  // never destroyed: destructo
   return &mine.kernels.emplace(function, std::move(kernel)).first->second;
 }
 
-// The place for what is known of the launch with mine.key.
+// Returns the place for what is known of the launch with mine.key.
 [[gnu::hot]] std::shared_ptr<KnownLaunch>& known_of(Kernel& kernel, ThreadState& mine) {
   if (kernel.last == nullptr || kernel.last_key != mine.key) {
     auto& known = mine.known[mine.key];
@@ -109,7 +109,7 @@ bool begin(const Launched& launched, const adapters::Adapter& adapter, SnapshotS
   return false;
 }
 
-// Decodes a launch that is not known yet, or whose tables have changed. False if it cannot be recorded.
+// Decodes a launch that is not known yet, or whose tables have changed. Returns false if it cannot be recorded.
 bool decode(const Launched& launched, const Kernel& kernel, ThreadState& mine, std::shared_ptr<KnownLaunch>& known) {
   const bool tables_vary = known != nullptr;
   known.reset();
@@ -120,7 +120,7 @@ bool decode(const Launched& launched, const Kernel& kernel, ThreadState& mine, s
   return known != nullptr;
 }
 
-// Sets mine.key. False if the launch cannot be recorded.
+// Sets mine.key. Returns false if the launch cannot be recorded.
 bool identify(const Launched& launched, const Kernel& kernel, ThreadState& mine) {
   const std::string& name = kernel.layout.kernel;
   int capturing = 0;

@@ -21,8 +21,8 @@ struct Launched {
   std::span<const cuda::LaunchAttribute> attributes = {};
 };
 
-// Whether launches of this function are known not to be recorded, which holds for nearly all of a program's functions
-// from their second launch on. One table lookup; safe on any thread.
+// Returns whether launches of this function are known not to be recorded, which holds for nearly all of a program's
+// functions from their second launch on. One table lookup; safe on any thread.
 bool passes_by(cuda::Function function) noexcept;
 
 // What before_launch() passes to after_launch().
@@ -36,7 +36,7 @@ class Snapshot {
 
 // Both use the launch's own stream; neither throws, and neither changes what the launch does. Before an autotuner
 // launch (autotuner_launches.h) the recorder does nothing. Before any other launch it waits for digests of the inputs,
-// which tell whether they are new, unless it can copy ahead (SnapshotMode).
+// which show whether they are new, unless it can copy ahead (SnapshotMode).
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 

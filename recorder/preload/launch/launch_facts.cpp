@@ -31,8 +31,8 @@ void add_attributes(std::span<const cuda::LaunchAttribute> attributes, CallFacts
   }
 }
 
-// "40:4096": behind the pointer at byte 40 of the parameters, which the adapter does not know, its allocation goes on
-// for 4096 bytes.
+// Returns, for example, "40:4096": the pointer at byte 40 of the parameters is one that the adapter does not know, and
+// 4096 bytes of its allocation follow.
 std::string extents_of_unknown(const adapters::Launch& launch, const adapters::Call& call) {
   const cuda::Driver& driver = cuda::driver();
   std::string extents;

@@ -1,4 +1,4 @@
-// Turns what the driver tells about a launch into what adapters take and what the capture holds.
+// Turns what the driver reports about a launch into what adapters take and what the capture holds.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,30 @@
 
 namespace msda::record {
 
-// The offsets and sizes of a function's parameters. Empty if the driver does not tell.
+// Returns the offsets and sizes of a function's parameters. Empty if the driver does not report them.
 std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel);
 
-// A function's parameters as the driver tells them.
+// A function's parameters as the driver reports them.
 struct Layout {
   std::string kernel;
   std::vector<adapters::Parameter> parameters;
 };
 
-// Writes to `key` what identifies a launch, regardless of the contents of memory. False if its parameters are missing.
-// This is done before a launch, on a thread of the program: a key that is used again needs no allocation.
+// Writes to `key` what identifies a launch, regardless of the contents of memory. Returns false if its parameters are
+// missing. Runs before a launch, on a thread of the program: a key that is used again needs no allocation.
 bool identify(const Launched& launched, const Layout& layout, std::string& key);
 
-// How many bytes a function's parameters take.
+// Returns how many bytes a function's parameters take.
 size_t bytes_of(const Layout& layout);
 
-// Copies a launch's parameters to their offsets in so many bytes. False, with nothing copied, if they are missing.
+// Copies a launch's parameters to their offsets in so many bytes. Returns false, with nothing copied, if they are
+// missing.
 bool read_parameters(const Launched& launched, const Layout& layout, std::span<std::byte> bytes);
 
-// The bytes of a launch's parameters, at their offsets. Nothing if they are missing.
+// Returns the bytes of a launch's parameters, at their offsets. Nothing if they are missing.
 std::optional<std::vector<std::byte>> parameter_bytes(const Launched& launched, const Layout& layout);
 
-// The launch as adapters see it, if its parameters are not missing.
+// Returns the launch as adapters see it, if its parameters are not missing.
 adapters::Launch launch_of(const Launched& launched, const Layout& layout);
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// The bytes that a tensor takes: with the gaps between its elements, or without.
+// Returns the bytes that a tensor takes: with the gaps between its elements, or without.
 uint64_t staged_bytes(const adapters::DeviceTensor& tensor, bool gathers) {
   const int64_t with_gaps = tensor.bytes();
   if (!gathers || tensor.strides.empty()) return static_cast<uint64_t>(with_gaps);
@@ -30,7 +30,7 @@ uint64_t staged_bytes(const Tensors& tensors, bool gathers) {
   return total;
 }
 
-// `bytes` is what staged_bytes() gives.
+// `bytes` is what staged_bytes() returns.
 bool copy_tensor(const adapters::DeviceTensor& tensor, uint64_t bytes, std::byte* to, cuda::Stream stream) {
   if (bytes < static_cast<uint64_t>(tensor.bytes())) {
     const auto copy = spool::row_major_copy(tensor.shape, tensor.strides, tensor.dtype.bytes);
@@ -43,8 +43,8 @@ HostTensor zeros_like(const adapters::DeviceTensor& tensor) {
   return {{tensor.name, tensor.dtype.name, tensor.shape, {}}, {}, {}, true};
 }
 
-// Copies the tensors one after the other, from outputs_memory on, except those that hold only zeros. False if they
-// cannot be copied.
+// Copies the tensors one after the other, from outputs_memory on, except those that hold only zeros. Returns false if
+// they cannot be copied.
 bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>& host,
            const std::vector<bool>& zeros = {}) {
   state.copies = true;
@@ -65,7 +65,7 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
   return true;
 }
 
-// The tensors' types, shapes and digests, by section and name.
+// Adds the tensors' types, shapes and digests, by section and name.
 void add_digests(const char* section, const Tensors& tensors, const Digests& digests, size_t first,
                  LaunchRecord& record) {
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -80,7 +80,7 @@ struct Wanted {
   std::vector<bool> zeros;  // which output buffers hold only zeros before, and need no copy
 };
 
-// Reserves space in the shared memory; false if there is none.
+// Reserves space in the shared memory. Returns false if there is none.
 bool reserve(SnapshotState& state, const Wanted& wanted) {
   const adapters::Call& call = state.known->call;
   const uint64_t outputs = staged_bytes(call.outputs, state.gathers);
@@ -143,8 +143,8 @@ Digests digest_before(const Launched& launched, const adapters::Adapter& adapter
   return {};
 }
 
-// Identifies launches that should give equal results: the same code on the same content and, if the kernel adds to its
-// outputs, on the same output buffers.
+// Returns what identifies launches that should give equal results: the same code on the same content and, if the kernel
+// adds to its outputs, on the same output buffers.
 std::string code_on(const KnownLaunch& known, const Digests& digests) {
   std::string code = known.code + " after";
   for (size_t i = 0; i < known.call.outputs.size(); ++i) {
@@ -167,8 +167,8 @@ void add_facts(const Launched& launched, SnapshotState& state) {
   add_parameters(state.known->launch, record);
 }
 
-// Registers a launch's content, new or known; false if recording is over. The digests are those of its inputs and of
-// what its outputs held before.
+// Registers a launch's content, new or known. Returns false if recording is over. The digests are those of its inputs
+// and of what its outputs held before.
 bool recognise(KnownLaunch& known, const Digests& digests, LaunchRecord& record) {
   const size_t inputs = known.call.inputs.size();
   const std::string label = record.facts.texts["label"], key = content_key(known, label, digests);
@@ -197,7 +197,7 @@ Digest digest_of_zeros(uint64_t bytes) {
   return found != known->end() ? found->second : known->emplace(bytes, digest_on_host(nullptr, bytes)).first->second;
 }
 
-// Which outputs held only zeros before the launch; the digests are those of its inputs and outputs.
+// Returns which outputs held only zeros before the launch. The digests are those of its inputs and outputs.
 std::vector<bool> zeros_before(const adapters::Call& call, const Digests& digests) {
   std::vector<bool> zeros;
   for (size_t i = 0; i < call.outputs.size(); ++i) {
@@ -243,8 +243,8 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, Snap
 
 bool begin_copy_ahead(SnapshotState& state) { return copy_before(state, {}); }
 
-// Without a wait, a launch whose tables have changed is lost if they decide sizes: only its digests show it, after it.
-// The next one with these parameters therefore waits.
+// Without a wait, a launch whose tables have changed is lost if they decide sizes: only the digests after it show the
+// change. The next launch with these parameters therefore waits.
 bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
   if (!state.digests) state.digests = digest_before(launched, adapter, state.is_kernel, state.known);
   return static_cast<bool>(state.digests);

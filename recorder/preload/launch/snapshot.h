@@ -36,13 +36,13 @@ struct SnapshotState {
   uint64_t outputs_offset = 0;
 };
 
-// Called before a launch, by mode. False if it is not to be recorded. For begin_copy_ahead() and, if that need not
-// wait, begin_digest(), begin_digests() has set state.digests.
+// Called before a launch, by mode. Return false if it is not to be recorded. begin_digests() has set state.digests for
+// begin_copy_ahead() and, if that need not wait, for begin_digest().
 Digests begin_digests(const Launched& launched, const KnownLaunch& known);
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
 bool begin_copy_ahead(SnapshotState& state);
 bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
-// Called after it, if its content is registered already, and if it is not.
+// Called after the launch: the first if its content is registered already, the second if it is not.
 void end_registered(const Launched& launched, SnapshotState& state);
 void end_unregistered(const Launched& launched, SnapshotState& state);
 
