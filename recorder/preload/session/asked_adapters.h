@@ -8,10 +8,10 @@
 
 namespace msda::record {
 
-// Reads the files when it is first called. Skips an invalid file, with a warning.
+// Reads the files at its first call, and skips an invalid file, with a warning.
 std::span<const adapters::Adapter* const> asked_adapters() noexcept;
 
-// Whether the code of a function of this name is kept: one of them matches it, or every launch is surveyed.
+// Returns whether the code of a function of this name is kept: one of them matches it, or every launch is surveyed.
 bool keeps_code_of(std::string_view function) noexcept;
 
 }  // namespace msda::record

@@ -32,8 +32,8 @@ struct CallFacts {
 
 class Recording;
 
-// The content that a call was registered for. If the call is not delivered, the destructor tells the recording that it
-// did not take place, or could not be copied.
+// The content that a call was registered for. If the call is not delivered, the destructor reports to the recording
+// that it did not take place, or could not be copied.
 class RegisteredContent {
  public:
   RegisteredContent() = default;
@@ -47,7 +47,7 @@ class RegisteredContent {
   RegisteredContent& operator=(RegisteredContent&& other) noexcept;
   ~RegisteredContent();
 
-  // The call is delivered.
+  // Called when the call is delivered.
   void settle() noexcept { recording_ = nullptr; }
 
   std::string key;

@@ -21,7 +21,7 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// The number in a variable; 0, with a warning, if it is not a number.
+// Returns the number in a variable; 0, with a warning, if it is not a number.
 uint64_t number(const char* name) {
   const std::string text = environment(name);
   if (text.empty()) return 0;
@@ -32,7 +32,7 @@ uint64_t number(const char* name) {
   return 0;
 }
 
-// 0 for "all", and, with a warning, for any text but last:K with K >= 1.
+// Returns 0 for "all" and, with a warning, for any text but last:K with K >= 1.
 int64_t calls_to_keep() {
   const std::string text = environment("MSDA_RECORD_KEEP");
   if (text.empty() || text == "all") return 0;
@@ -46,10 +46,10 @@ int64_t calls_to_keep() {
   return 0;
 }
 
-// One GiB, or an eighth of the memory that the program may use if that is less.
+// Returns 1 GiB, or an eighth of the memory that the program may use if that is less.
 uint64_t default_ring_bytes() { return std::min<uint64_t>(memory_limit() / 8, 1 << 30); }
 
-// msda-record, found relative to this library, in a build folder and after installation.
+// Returns msda-record, found relative to this library, in a build folder and after installation.
 std::string writer_program() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&config), &info) == 0 || info.dli_fname == nullptr) return "";
@@ -64,7 +64,7 @@ std::string writer_program() {
   return "";
 }
 
-// The program may change its working folder.
+// Returns an absolute path, because the program may change its working folder.
 std::string absolute(const std::string& path) {
   char* folder = path.empty() || path[0] != '/' ? getcwd(nullptr, 0) : nullptr;
   const std::string result = folder != nullptr ? std::string(folder) + "/" + path : path;
@@ -72,7 +72,7 @@ std::string absolute(const std::string& path) {
   return result;
 }
 
-// The parts of a list separated by colons, as in PATH.
+// Returns the parts of a list separated by colons, as in PATH.
 std::vector<std::string> list(const char* name) {
   std::vector<std::string> parts;
   std::string rest = environment(name);

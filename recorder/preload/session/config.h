@@ -24,15 +24,15 @@ struct Config {
   uint64_t max_bytes = 0;    // the most that a process records; 0: half of the free disk space
   uint64_t ring_bytes = 0;   // the most pinned memory shared with the writer
   bool digest_only = false;  // record digests instead of tensors
-  bool survey = false;       // run each launch again, and tell which vary
+  bool survey = false;       // run each launch again, and report which vary
   bool trail = false;        // a digest of what each launch writes
   bool watches_all() const { return survey || trail; }  // launches, whatever they are
   int survey_runs = 2;                                  // extra launches
   double survey_patience = 10;                          // seconds that it waits for a launch, or for work before it
   bool survey_neighbour = true;                         // beside which they run
   bool survey_poison = false;  // and on poisoned memory, to find results that depend on memory that nobody wrote
-  // Which launches: from one to another of the program's, from 1 on, 0 for no end; in so many seconds from the first
-  // on, 0 for no end; those whose label has this text.
+  // Which launches are surveyed: from this number of the program's to that, from 1 on, 0 for no end; those in so many
+  // seconds from the first one on, 0 for no end; those whose label has this text.
   uint64_t survey_from = 0, survey_to = 0, survey_seconds = 0;
   std::string survey_label;
   double survey_share = 0;  // of the free memory, of the device's and of the host's, for copies
@@ -42,7 +42,7 @@ struct Config {
 
 const Config& config();
 
-// The pattern with %p and %r replaced.
+// Returns the pattern with %p and %r replaced.
 std::string output_of(const std::string& pattern);
 
 }  // namespace msda::record

@@ -11,7 +11,7 @@ ContentLedger::Entry* ContentLedger::find(const std::string& key) {
   return found != by_key_.end() ? &*found->second : nullptr;
 }
 
-// The most recent is last.
+// The most recently called is last.
 void ContentLedger::called(const std::string& key) { entries_.splice(entries_.end(), entries_, by_key_.at(key)); }
 
 void ContentLedger::end_use(Entry& entry) {

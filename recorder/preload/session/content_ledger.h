@@ -19,7 +19,7 @@ namespace msda::record {
 // Not thread-safe: Recording guards it.
 class ContentLedger {
  public:
-  // At most `keep` delivered contents stay known, not counting those with a call under way.
+  // Keeps at most `keep` delivered contents, not counting those with a call under way.
   explicit ContentLedger(size_t keep) : keep_(keep) {}
 
   struct Registration {
@@ -27,28 +27,28 @@ class ContentLedger {
     bool known = false;        // an earlier call of it was delivered or is under way
     bool same_before = false;  // and the output buffers recorded with it held the same
   };
-  // A call of this content begins. `before` identifies what its output buffers hold. Each register_call() must be
-  // followed by one deliver_...() or abandon_call().
+  // Called when a call of this content begins. `before` identifies what its output buffers hold. Each register_call()
+  // must be followed by one deliver_...() or abandon_call().
   Registration register_call(const std::string& key, const std::string& before);
-  // A call that was registered under this invocation did not take place, or could not be copied. False if no other call
-  // had this content, which is then forgotten.
+  // Called if a call that was registered under this invocation did not take place, or could not be copied. Returns
+  // false if no other call had this content, which is then forgotten.
   bool abandon_call(const std::string& key, uint64_t invocation);
 
-  // Whether a call of this content was delivered or is under way.
+  // Returns whether a call of this content was delivered or is under way.
   bool knows(const std::string& key) const;
 
-  // A call that was registered as new is in the spool; `before` identifies what its output buffers held.
+  // Called when a call that was registered as new is in the spool; `before` identifies what its output buffers held.
   void deliver_first(const std::string& key, const std::string& before, uint64_t bytes);
-  // A call that was registered as known has ended. Returns what to do with its record.
+  // Called when a call that was registered as known has ended. Returns what to do with its record.
   enum class Later {
     kSupersede,  // it may replace the earlier record
     kCount,      // it can only be counted: what would complete its record is not in the spool
     kLost        // the call that held its inputs failed: this one is lost, too
   };
   Later deliver_later(const std::string& key, uint64_t invocation, const std::string& before, bool has_before);
-  // The number of the next record that replaces the first; from 1 on.
+  // Returns the number of the next record that replaces the first; from 1 on.
   uint32_t next_attempt(const std::string& key);
-  // That record is in the spool; `before` if it has the output buffers.
+  // Called when that record is in the spool; `before` if it has the output buffers.
   void supersede(const std::string& key, const std::optional<std::string>& before, uint64_t bytes);
 
   // Notes a result. Results of the same code on the same content should be equal; an empty digest is ignored.
@@ -66,8 +66,8 @@ class ContentLedger {
     uint64_t invocation = 0, bytes = 0;
   };
   std::optional<Evicted> evict();
-  // Forgets all delivered contents, because their capture ends here. First calls that are under way stay; a repeated
-  // one is lost.
+  // Forgets all delivered contents, because their capture ends here. First calls that are under way stay; repeated ones
+  // are lost.
   struct Forgotten {
     size_t contents = 0;
     uint64_t bytes = 0;

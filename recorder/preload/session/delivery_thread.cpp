@@ -37,7 +37,7 @@ struct DeliveryThread::State {
   std::atomic<size_t> left{0};
   std::atomic<uint64_t> progress{0}, drains_asked{0}, drains_done{0};
 
-  // Does the jobs that are ready; false if none was.
+  // Does the jobs that are ready. Returns false if none was.
   bool work_off() {
     bool any = false;
     std::unique_lock lock(mutex);
@@ -59,7 +59,7 @@ struct DeliveryThread::State {
     return any;
   }
 
-  // Waits for news, at most `milliseconds` unless that is negative; false if the time has passed.
+  // Waits for news, at most `milliseconds` unless that is negative. Returns false if the time has passed.
   bool wait(long milliseconds) {
     if (milliseconds < 0) return sem_wait(&news) == 0;
     timespec until{};

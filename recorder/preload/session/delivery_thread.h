@@ -14,14 +14,14 @@ class DeliveryThread {
   explicit DeliveryThread(void (*idle)() noexcept) : idle_(idle) {}
 
   // Calls `work` on the thread once `is_ready` returns true, in the order of these calls as far as they become ready in
-  // that order. False if the thread cannot be started: then `work` is never called.
+  // that order. Returns false if the thread cannot be started: then `work` is never called.
   bool when_ready(std::function<bool()> is_ready, std::function<void()> work) noexcept;
 
   // Waits until all work is done, `idle` last. Gives up when nothing became ready for five seconds. Returns how many
   // launches are left. Takes no lock and allocates nothing, so a signal handler may call it, whatever it interrupted.
   size_t drain() noexcept;
 
-  // In a forked child: the thread is the parent's.
+  // Called in a forked child: the thread is the parent's.
   void forget_in_child() noexcept;
 
  private:

@@ -29,7 +29,7 @@ std::string FrameStream::open() {
   return wanted + " exists, and a hundred other names too; nothing is recorded";
 }
 
-// With --force, what an earlier run made; the captures of this one are all kept.
+// Returns true for what an earlier run made, with --force; the captures of this run are all kept.
 bool FrameStream::may_replace(const std::string& output) const {
   return config_.force && (config_.session.empty() || !spool::SessionFile::has_capture(config_.session, output));
 }

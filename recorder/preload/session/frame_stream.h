@@ -18,8 +18,8 @@ class FrameStream {
  public:
   explicit FrameStream(const Config& config) : config_(config) {}
 
-  // Finds a free name for the output, and creates the spool beside it: creating the spool reserves the output's name.
-  // Returns why that failed, or nothing.
+  // Finds a free name for the output, and reserves it by creating the spool beside it. Returns why that failed, or
+  // nothing.
   std::string open();
   const std::string& output() const { return output_; }
   const std::string& spool_path() const { return spool_path_; }
@@ -41,7 +41,7 @@ class FrameStream {
   void dropped(uint64_t bytes);
 
   bool has_ended() const { return ended_; }
-  // Why the stream ended by itself; returned once.
+  // Returns why the stream ended by itself; returned once.
   std::optional<std::string> take_trouble();
 
   void close_in_child() { spool_.close_in_child(); }

@@ -13,7 +13,7 @@ namespace msda::record {
 void add_digests(const char* section, const std::vector<HostTensor>& tensors,
                  std::map<std::string, std::string>& digests);
 
-// One digest of all tensors and the text.
+// Returns one digest of all tensors and the text.
 std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors);
 
 }  // namespace msda::record

@@ -24,7 +24,7 @@ uint64_t limit_of_the_process() {
   return getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY ? space.rlim_cur : kNone;
 }
 
-// "max" is no number.
+// "max" is not a number: no limit.
 uint64_t limit_in(const std::string& file) {
   uint64_t bytes = 0;
   return std::ifstream(file) >> bytes ? bytes : kNone;

@@ -17,7 +17,7 @@
 namespace msda::record {
 namespace {
 
-// Everything that could end the line is replaced, except the tabs that the caller puts between two texts.
+// Replaces everything that could end the line, except the tabs that the caller puts between two texts.
 std::string as_line(const char* event, std::string_view text) {
   std::string line = std::to_string(getpid()) + "\t" + event + "\t";
   for (const char c : text) line += c == '\n' || c == '\r' || c == '\0' ? ' ' : c;

@@ -9,7 +9,7 @@
 namespace msda::record {
 namespace {
 
-// Nothing if there can be no thread.
+// Returns nothing if no thread can be started.
 std::optional<pthread_t> start(void* (*run)(void*), void* argument) {
   constexpr size_t kStack = 4 << 20;  // of which only what is touched takes memory
   pthread_attr_t attributes;
@@ -54,7 +54,8 @@ bool on_own_thread(const std::function<void()>& work) noexcept {
 
 bool has_much_stack() noexcept {
   constexpr size_t kMuch = 64 << 10;
-  // Asked for once a thread: of the main thread the C library reads the list of all mappings, for a millisecond.
+  // Asked for once a thread: for the main thread the C library reads the list of all mappings, which takes a
+  // millisecond.
   struct Stack {
     uintptr_t lowest = 0;
     size_t bytes = 0;  // 0: not known

@@ -128,7 +128,7 @@ int add_library(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
-// Without gmtime_r: it takes a lock of libc's, which stays locked for ever in a child that was forked meanwhile.
+// Uses no gmtime_r: it takes a lock of libc's, which stays locked for ever in a child that was forked meanwhile.
 std::string iso_8601(const timespec& time) {
   using namespace std::chrono;
   const sys_seconds second{seconds{time.tv_sec}};

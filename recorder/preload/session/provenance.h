@@ -12,7 +12,7 @@ namespace msda::record {
 spool::Run run_of_this_process();
 std::vector<spool::Seed> seeds_of_the_environment();
 
-// ISO 8601, UTC, to the millisecond.
+// Returns ISO 8601, UTC, to the millisecond.
 std::string iso_8601(const timespec& time);
 std::string now();
 

@@ -85,7 +85,7 @@ bool Recording::wants(const char* kernel) noexcept {
   return wanted && !over_;
 }
 
-// Of a thread that may have little stack, which regular expressions take.
+// Matches on a thread of its own: regular expressions take stack, and the calling thread may have little.
 const Recording::Answer* Recording::answer_for(const char* kernel) {
   auto fresh = std::make_unique<Answer>(Answer{kernel, false, nullptr});
   std::string trouble = "cannot be matched, as no thread can be started";
@@ -125,7 +125,7 @@ Recording::State& Recording::state() { return *state_.load(std::memory_order_acq
   return started_ && !over_;
 }
 
-// Without what asks the device of the calling thread. False, after stop(), if there is no spool.
+// Opens the spool without asking the calling thread's device. Returns false, after stop(), if there is no spool.
 bool Recording::open(State& fresh) {
   const std::string trouble = fresh.frames.open();
   if (!trouble.empty()) {
@@ -191,7 +191,8 @@ void Recording::notify_writer(State& mine) {
                  : ""));
 }
 
-// In place of a writer that has ended. Again only if more are missing by then, as when the program goes on.
+// Reports missing launches in place of a writer that has ended; again only if more are missing by then, as when the
+// program goes on.
 void Recording::say_missing(State& mine) {
   const spool::Missing all = mine.ring.missing();
   if (mine.writer_reads || all.missing == mine.told_missing) return;
@@ -401,7 +402,7 @@ void Recording::device_is_reset() noexcept {
   if (State* mine = state_) mine->ring.pins_are_lost();
 }
 
-// Ends the capture; returns the cut's number, or 0 if there is nothing in it.
+// Ends the capture. Returns the cut's number, or 0 if there is nothing in it.
 uint64_t Recording::cut(bool keep) noexcept {
   if (!started_) return 0;
   wait_for_launches();  // those left go into the next capture

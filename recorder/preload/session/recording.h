@@ -26,7 +26,7 @@ struct DeviceServices {
   void (*unpin)(void* memory) = nullptr;
   void (*find)() = nullptr;  // the driver's functions; takes some stack, the first time
   void (*add_facts)(std::map<std::string, std::string>& facts) = nullptr;  // of the calling thread's device
-  void (*report)() = nullptr;  // delivers what is still to be told, before the end
+  void (*report)() = nullptr;  // delivers what is still to be reported, before the end
 };
 
 class Recording {
@@ -34,37 +34,38 @@ class Recording {
   explicit Recording(const Config& config);
   void serve(const DeviceServices& services) { services_ = services; }
 
-  // Whether recording has ended.
+  // Returns whether recording has ended.
   bool is_over() const noexcept { return over_; }
-  // Whether --kernel selects this name, and recording has not ended.
+  // Returns whether --kernel selects this name, and recording has not ended.
   bool wants(const char* kernel) noexcept;
-  // Starts the recording, unless it has started. False if recording has ended.
+  // Starts the recording, unless it has started. Returns false if recording has ended.
   bool start() noexcept;
   // Ends the recording of this process; prints `why`, unless it is empty.
   void stop(const std::string& why = "") noexcept;
 
-  // A call of the C ABI begins. Nothing if it is not to be recorded. `options` distinguish calls with equal inputs;
-  // stream and device do not.
+  // Called when a call of the C ABI begins. Returns nothing if it is not to be recorded. `options` distinguish calls
+  // with equal inputs; stream and device do not.
   std::optional<HostCall> begin_call(const CallFacts& facts, const std::vector<HostTensor>& inputs,
                                      const std::string& options) noexcept;
-  // The call has succeeded. A HostCall that is destroyed without this has failed.
+  // Called when the call has succeeded. A HostCall that is destroyed without this has failed.
   void end_call(HostCall&& call, const std::vector<HostTensor>& outputs) noexcept;
 
-  // A launch of this content begins; `before` identifies what its output buffers hold. Nothing if recording has ended.
+  // Called when a launch of this content begins; `before` identifies what its output buffers hold. Returns nothing if
+  // recording has ended.
   std::optional<RegisteredContent> register_content(const std::string& key, const std::string& before) noexcept;
-  // The device has finished the launch.
+  // Called when the device has finished the launch.
   void deliver(LaunchRecord&& record) noexcept;
-  // Counts equal launches that are not recorded. False if the content is not recorded, or no longer.
+  // Counts equal launches that are not recorded. Returns false if the content is not recorded, or no longer.
   bool count_duplicates(const std::string& key, const std::string& code, const std::string& outputs_digest,
                         int64_t launches) noexcept;
   bool knows_content(const std::string& key) noexcept;
   // Warns of a launch that should have been recorded or counted, and was not.
   void report_missed_launch(const std::string& kernel) noexcept;
-  // The last of a series of equal launches is held back until another one comes; this writes it. Called when none has
+  // Writes the last of a series of equal launches, which is held back until another one comes. Called when none has
   // come for a while.
   void write_held() noexcept;
 
-  // Whether this function of the image with this digest has been delivered.
+  // Returns whether this function of the image with this digest has been delivered.
   bool has_code(const std::string& digest, const std::string& function) noexcept;
   // Delivers the image of a launch's code, which the launch's facts name by "kernel_digest"; recorded once.
   void deliver_code(const spool::Kernel& kernel, std::span<const std::byte> image) noexcept;
@@ -75,11 +76,11 @@ class Recording {
   // Delivers the next part of the trail.
   void deliver_trail(const spool::TrailPart& part, std::span<const std::byte> payload) noexcept;
 
-  // The memory shared with the writer; null if there is none.
+  // Returns the memory shared with the writer; null if there is none.
   TargetRing* ring() noexcept;
-  // Runs `work` on the delivery thread once `is_ready` returns true. False if that cannot be arranged.
+  // Runs `work` on the delivery thread once `is_ready` returns true. Returns false if that cannot be arranged.
   bool when_ready(std::function<bool()> is_ready, std::function<void()> work) noexcept;
-  // The device was reset and has lost what the recorder pinned.
+  // Called when the device was reset and has lost what the recorder pinned.
   void device_is_reset() noexcept;
 
   // Completes the capture of the calls so far; the next call begins another one under the same name. Waits until its
@@ -91,15 +92,15 @@ class Recording {
 
   // Waits for launches under way, and warns of those that do not finish. A signal handler may call it.
   void drain() noexcept;
-  // The program ends: waits for launches under way, and notifies the writer, or does what a writer that has ended
-  // leaves to it. A signal handler may call it.
+  // Called when the program ends: waits for launches under way, and notifies the writer, or does what a writer that has
+  // ended leaves to it. A signal handler may call it.
   void finish() noexcept;
 
-  // A fork waits while another thread starts the recording: what that holds, libc's locks among it, would be held in
-  // the child for ever.
+  // Makes a fork wait while another thread starts the recording: the locks that thread holds, libc's among them, would
+  // be held in the child for ever.
   void before_fork() noexcept;
   void after_fork() noexcept;
-  // In a forked child: everything so far is the parent's.
+  // Called in a forked child: everything so far is the parent's.
   void forget_in_child() noexcept;
 
  private:
@@ -134,14 +135,14 @@ class Recording {
   DeliveryThread delivery_;
 };
 
-// This process' recording. In a copy of the process that no fork handler has seen (a vfork child, a raw clone), one
-// that has ended.
+// Returns this process' recording; in a copy of the process that no fork handler has seen (a vfork child, a raw clone),
+// one that has ended.
 Recording& recording() noexcept;
 
 // Calls Recording::finish() if this process has a recording. A signal handler may call it.
 void finish_recording() noexcept;
 
-// The facts with time, process, calling thread and label added.
+// Returns the facts with time, process, calling thread and label added.
 CallFacts stamped(CallFacts facts);
 
 }  // namespace msda::record

@@ -7,10 +7,10 @@
 namespace msda::record {
 namespace {
 
-// Contents known at a time with --keep all. An evicted content is recorded again when it comes again.
+// How many contents are known at a time with --keep all. An evicted content is recorded again when it comes again.
 constexpr size_t kKnown = 4096;
 
-// Whether a record has what the output buffers held; with digests only, each has.
+// Returns whether a record has what the output buffers held; with digests only, each has.
 bool has_before(const LaunchRecord& record) {
   return !record.content.known || !record.outputs_before.empty() || record.outputs.empty();
 }

@@ -24,8 +24,8 @@ struct Recording::State {
   void write(LaunchRecord record);
   uint64_t append(const LaunchRecord& record, uint32_t attempt, const RingBlock* block);
   void forget_read();
-  // The writer has ended: appends to the spool what it has left in the shared memory. Returns how many launches it had
-  // only in its own memory, as --keep last:K may have it.
+  // Called when the writer has ended: appends to the spool what it has left in the shared memory. Returns how many
+  // launches the writer had only in its own memory, as with --keep last:K.
   size_t write_unread();
   void write_held();
   void deliver(LaunchRecord&& record);
@@ -38,7 +38,7 @@ struct Recording::State {
   WriterProcess writer;
   std::atomic<bool> writer_reads{false};  // the shared memory
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the members below
   ContentLedger ledger;
   struct HandedOver {
     LaunchRecord record;
@@ -49,7 +49,7 @@ struct Recording::State {
   std::optional<LaunchRecord> held;                   // its content is recorded already
   std::map<std::string, std::set<std::string>> code;  // in the spool: functions, by their image's digest
   std::set<std::string> missed;                       // kernels for which report_missed_launch() has warned
-  uint64_t told_missing = 0;                          // launches, of which say_missing() has told
+  uint64_t told_missing = 0;                          // launches that say_missing() has reported
   uint64_t cuts = 0;
   uint64_t unknown_bytes = 0;  // of this capture's calls that have left the ledger
 };

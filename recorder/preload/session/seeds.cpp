@@ -63,7 +63,7 @@ const char* source_name(SeedSource source) {
   return "";
 }
 
-// With the mutex held.
+// Needs the mutex to be held.
 void hand_over(const Event& event) {
   const uint64_t before = seeds.written++;
   if (before < kMost) {
@@ -74,7 +74,7 @@ void hand_over(const Event& event) {
 }
 
 // In a forked child the seeds so far count too, and its own recording has not started. A thread that held the mutex
-// does not exist here.
+// does not exist there.
 __attribute__((constructor)) void reset_seeds_in_children() {
   pthread_atfork(nullptr, nullptr, [] {
     new (&seeds.mutex) std::mutex;

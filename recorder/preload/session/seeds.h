@@ -10,10 +10,11 @@ namespace msda::record {
 
 enum class SeedSource : uint8_t { kTorchCuda, kTorchCpu, kCurand, kLibc };
 
-// Callable from any thread, under any lock of the program; keeps errno.
+// Notes a seed. May be called from any thread, under any lock of the program; keeps errno.
 void note_seed(SeedSource source, uint64_t value) noexcept;
 
-// Recording starts: passes the seeds kept so far to `write`, and from now on each new one. `write` may throw.
+// Called when recording starts: passes the seeds kept so far to `write`, and from now on each new one. `write` may
+// throw.
 void write_seeds(void (*write)(const spool::Seed& seed)) noexcept;
 
 }  // namespace msda::record

@@ -23,7 +23,7 @@ struct SegmentMemory::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  // In parts: while one is allocated, no other thread of the program can map memory.
+  // Works in parts: while one is allocated, no other thread of the program can map memory.
   void populate() noexcept {
     constexpr uint64_t kPart = 4 << 20;
     for (uint64_t at = 0; at < bytes && !abandoned; at += kPart) {
@@ -35,7 +35,7 @@ struct SegmentMemory::Mapping {
     state = State::kReady;
   }
 
-  // A forked child does not need it.
+  // Maps the part so that a forked child does not get it, because it does not need it.
   static std::shared_ptr<Mapping> map(int file, uint64_t offset, uint64_t bytes) {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
     if (memory == MAP_FAILED) return nullptr;

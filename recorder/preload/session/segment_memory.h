@@ -14,10 +14,10 @@ namespace msda::record {
 
 class SegmentMemory {
  public:
-  // Extends the file to `offset + bytes`, maps that part, and has its pages allocated in the background. Null if that
-  // cannot be done here; the file may be longer then.
+  // Extends the file to `offset + bytes`, maps that part, and has its pages allocated in the background. Returns null
+  // if that cannot be done here; the file may be longer then.
   static std::unique_ptr<SegmentMemory> prepare(int file, uint64_t offset, uint64_t bytes) noexcept;
-  // Allocates the pages before it returns. Null if there is no memory.
+  // Allocates the pages before it returns. Returns null if there is no memory.
   static std::unique_ptr<SegmentMemory> make(int file, uint64_t offset, uint64_t bytes) noexcept;
 
   ~SegmentMemory();
@@ -29,8 +29,8 @@ class SegmentMemory {
 
   uint64_t offset() const noexcept { return offset_; }
   uint64_t bytes() const noexcept { return bytes_; }
-  // Valid as long as this object. Its pages may be touched when it is ready: before, one without memory would be a
-  // SIGBUS in the program.
+  // Returns memory that is valid as long as this object. Its pages may be touched once it is ready: before, one without
+  // memory would be a SIGBUS in the program.
   std::byte* data() const noexcept;
 
  private:

@@ -49,7 +49,7 @@ std::optional<RingBlock> TargetRing::reserve(uint64_t bytes, std::string& why) n
   return std::nullopt;
 }
 
-// Without sizes where they do not matter: each text is printed once.
+// Leaves sizes out where they do not matter: each text is printed once.
 std::string TargetRing::text_of(spool::NoBlock reason, uint64_t bytes) const {
   const std::string memory = "in the memory shared with the writer";
   switch (reason) {
@@ -123,8 +123,8 @@ std::optional<spool::CutDone> TargetRing::wait_for_cut(uint64_t number) const no
   return std::nullopt;
 }
 
-// What is left of the program's patience after so long a wait in vain. If it is none, that wait has cost it all: no
-// launch waits any more until blocks come back.
+// Returns what is left of the program's patience after so long a wait in vain. If it is none, that wait has cost it
+// all: no launch waits any more until blocks come back.
 TargetRing::Clock::duration TargetRing::lose_patience(Clock::duration waited) {
   const std::lock_guard lock(mutex_);
   const auto left = patience_ - waited;
@@ -143,7 +143,7 @@ void TargetRing::close() noexcept {
   file_.close();
 }
 
-// First fit. Nothing if no segment has this much contiguous space.
+// Takes the first block that fits. Returns nothing if no segment has this much contiguous space.
 std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
   if (taken_.size() == spool::RingHeader::kBlocks) return std::nullopt;
   for (Segment& segment : segments_) {
@@ -164,8 +164,8 @@ std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
   return std::nullopt;
 }
 
-// Collects the blocks that the writer or this process has freed. Each gives back a part of a patience that was lost, in
-// which a writer that works frees another one.
+// Collects the blocks that the writer or this process has freed. Each restores as much of a lost patience as a working
+// writer takes to free another block.
 void TargetRing::collect() {
   constexpr std::chrono::milliseconds kForBlock{100};
   for (auto block = taken_.begin(); block != taken_.end();) {
@@ -223,7 +223,7 @@ void TargetRing::drop_empty_segments(uint64_t bytes) {
   }
 }
 
-// At first space for several calls, then twice as much. Nothing if that exceeds the limit.
+// Returns at first space for several calls, then twice as much. Returns nothing if that exceeds the limit.
 std::optional<uint64_t> TargetRing::next_size(uint64_t bytes) const {
   const uint64_t so_far = segment_bytes();
   if (so_far + bytes > most_bytes_) return std::nullopt;
@@ -245,8 +245,8 @@ void TargetRing::prepare_next() {
   end_ += *size;  // also if it has failed: the writer may have mapped that part of the file
 }
 
-// By less where the process may not have that much. False if the ring has reached its limit, or there is no memory.
-// While a segment is being prepared, it does not grow.
+// Grows by less if the process may not have that much. Returns false if the ring has reached its limit, or there is no
+// memory. Does not grow while a segment is being prepared.
 bool TargetRing::grow(uint64_t bytes) {
   if (next_ && next_->state() == SegmentMemory::State::kUnderWay) return true;
   if (next_ && next_->state() == SegmentMemory::State::kReady) {

@@ -1,6 +1,6 @@
 // The recorded process' side of the memory shared with the writer (spool/ring.h): blocks of pinned memory into which
-// device tensors are copied. It grows as needed up to MSDA_RECORD_RING_BYTES, and prepares for that ahead; when it is
-// full, reserve() waits for the writer, but not for one that stands still: the program's patience is one for all.
+// device tensors are copied. It grows as needed up to MSDA_RECORD_RING_BYTES, and prepares for that ahead. When it is
+// full, reserve() waits for the writer, but not for one that stands still: all waits of the program share one patience.
 #pragma once
 
 #include <atomic>
@@ -49,11 +49,11 @@ class RingBlock {
     if (taken_ != nullptr && !is_writers_) taken_->store(0, std::memory_order_release);
     taken_ = nullptr;
   }
-  // A frame names the block: the writer frees it.
+  // Called when a frame names the block: the writer frees it.
   void hand_over() noexcept { is_writers_ = true; }
-  // Whether the writer has freed the block that was handed over.
+  // Returns whether the writer has freed the block that was handed over.
   bool is_read() const noexcept { return taken_->load(std::memory_order_acquire) != ticket_; }
-  // The writer has ended: the block is freed here.
+  // Called when the writer has ended: the block is freed here.
   void take_back() noexcept { is_writers_ = false; }
 
  private:
@@ -74,28 +74,28 @@ class TargetRing {
     bool (*is_read)() noexcept;                 // the writer lives
   };
 
-  // False, with nothing done, if no shared memory can be created.
+  // Returns false, with nothing done, if no shared memory can be created.
   bool open(uint64_t most_bytes, const Owner& owner) noexcept;
   bool is_open() const noexcept { return header_ != nullptr; }
   int descriptor() const noexcept { return file_.get(); }
 
-  // For a launch. Waits as long as blocks are freed, and kPatience in all for blocks that are not. Nothing, and the
-  // reason, if there is no room, which is counted. Needs what pin() needs.
+  // Reserves a block for a launch. Waits as long as blocks are freed, and kPatience in all for blocks that are not.
+  // Returns nothing, and the reason, if there is no room, which is counted. Needs what pin() needs.
   std::optional<RingBlock> reserve(uint64_t bytes, std::string& why) noexcept;
 
-  // The launches so far that found no room. The writer tells of them at the end, if it lives.
+  // Returns the launches so far that found no room. The writer, if it lives, reports them at the end.
   spool::Missing missing() const noexcept;
 
-  // The writer's answer to the cut of this number, which comes without the socket. Nothing after a minute.
+  // Returns the writer's answer to the cut of this number, which comes without the socket. Nothing after a minute.
   std::optional<spool::CutDone> wait_for_cut(uint64_t number) const noexcept;
 
-  // The device has lost the pinning (cudaDeviceReset): pins the memory again with the next block.
+  // Called when the device has lost the pinning (cudaDeviceReset): pins the memory again with the next block.
   void pins_are_lost() noexcept { ++pin_epoch_; }
 
-  // Unmaps the memory; blocks must not be used any more. The writer still has what was handed over.
+  // Unmaps the memory; blocks must not be used any more. The writer keeps what was handed over.
   void close() noexcept;
 
-  // In a forked child: closes the descriptor and changes nothing else, which belongs to the parent.
+  // Called in a forked child: closes the descriptor and changes nothing else, which belongs to the parent.
   void close_in_child() noexcept { file_.close(); }
 
  private:

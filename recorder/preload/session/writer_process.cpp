@@ -17,12 +17,12 @@
 namespace msda::record {
 namespace {
 
-// fork() without the fork handlers of the program's libraries, without a signal when the child ends, and without a
-// debugger of the program being told: it would take the child for a thread, or follow it in place of the program. Until
-// exec the child may call nothing that takes a lock.
+// Forks without the fork handlers of the program's libraries, without a signal when the child ends, and without
+// notifying a debugger of the program, which would take the child for a thread, or follow it in place of the program.
+// Until exec the child may call nothing that takes a lock.
 pid_t bare_fork() { return static_cast<pid_t>(syscall(SYS_clone, CLONE_UNTRACED, nullptr, nullptr, nullptr, nullptr)); }
 
-// The environment without the variables that would make the writer record, or load what the program preloads.
+// Returns the environment without the variables that would make the writer record, or load what the program preloads.
 std::vector<char*> writer_environment() {
   std::vector<char*> variables;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
@@ -71,7 +71,7 @@ void place(int descriptor, int at) {
   leave_process(127);
 }
 
-// 0, or an errno if the child failed.
+// Returns 0, or an errno if the child failed.
 int wait_for_child(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, __WCLONE) < 0) {

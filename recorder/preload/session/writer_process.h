@@ -32,14 +32,14 @@ class WriterProcess {
   };
   Answer notify() noexcept;
 
-  // Waits until the writer has completed the capture that ends with the cut of this number. Nothing if the writer has
-  // ended, cannot be reached, or takes longer than a minute.
+  // Waits until the writer has completed the capture that ends with the cut of this number. Returns nothing if the
+  // writer has ended, cannot be reached, or takes longer than a minute.
   std::optional<spool::CutDone> wait_for_cut(uint64_t number) noexcept;
 
-  // The program has closed the recorder's socket.
+  // Returns whether the program has closed the recorder's socket.
   bool is_unreachable() const noexcept { return socket_.was_opened() && socket_.get() < 0; }
 
-  // In a forked child: the writer is the parent's.
+  // Called in a forked child: the writer is the parent's.
   void close_in_child() noexcept { socket_.close(); }
 
  private:
