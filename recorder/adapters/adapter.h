@@ -58,8 +58,8 @@ struct DeviceTensor {
   std::vector<int64_t> strides = {};  // in elements, none negative; empty: row-major, contiguous
   bool written_over = false;          // for an output: the kernel overwrites every element
 
-  // The bytes from the first element to the last, both included, which are copied. The adapter has checked that the
-  // number fits into 63 bits.
+  // Returns the bytes from the first element to the last, both included, which are copied. The adapter has checked that
+  // the number fits into 63 bits.
   int64_t bytes() const;
 };
 
@@ -73,14 +73,14 @@ struct Pointer {
 struct Call {
   // Absent for a kernel that is not the operator's backward; its tensors keep their own names.
   std::optional<msda_dialect> dialect;
-  // Absent if the kernel's parameters do not tell, because it was compiled in.
+  // Absent if the kernel's parameters do not show it, because it was compiled in.
   std::optional<msda_padding> padding;
   std::optional<bool> align_corners;
   std::vector<DeviceTensor> inputs, outputs;
   // All pointers among the parameters; a launch on other buffers replaces them. A tensor that is read and written has
   // two entries.
   std::vector<Pointer> pointers = {};
-  // decode() has read data, as indices are, that change from launch to launch, and not only sizes: a recorder waits for
+  // decode() has read data that change from launch to launch, as indices do, and not only sizes: a recorder waits for
   // them before each launch.
   bool reads_data = false;
   // What decode() has read decides which tensors there are and how large they are. Otherwise it was only checked.
@@ -103,23 +103,23 @@ struct LaunchShape {
   uint32_t shared_bytes = 0;
 };
 
-// Copies device memory to the host; false if it cannot. Adapters use it only for small tables (spatial_shapes) and a
-// few thousand indices. Where what was read of an input has changed, a launch with equal parameters is decoded anew.
+// Copies device memory to the host; returns false if it cannot. Adapters use it only for small tables (spatial_shapes)
+// and a few thousand indices. If what was read of an input has changed, a launch with equal parameters is decoded anew.
 using ReadDevice = std::function<bool(uint64_t address, void* to, size_t bytes)>;
 
 class Adapter {
  public:
   virtual ~Adapter() = default;
   virtual std::string_view name() const = 0;
-  // Whether this adapter decodes kernels of this name. Called for every new kernel: must be quick.
+  // Returns whether this adapter decodes kernels of this name. Called for every new kernel: must be quick.
   virtual bool matches(std::string_view kernel) const = 0;
   virtual Decoded decode(const Launch& launch, const ReadDevice& read) const = 0;
-  // The configuration with which the kernel computes the same in blocks of `threads` threads. decode() must have
-  // accepted the launch.
+  // Returns the configuration with which the kernel computes the same in blocks of `threads` threads. decode() must
+  // have accepted the launch.
   virtual std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const;
 };
 
-// The adapters for the kernels that the project knows, in the order in which they are asked.
+// Returns the adapters for the kernels that the project knows, in the order in which they are asked.
 std::span<const Adapter* const> built_in();
 
 }  // namespace msda::adapters

@@ -1,6 +1,6 @@
-// The backward kernels of Deformable DETR and of all projects that copied them: 17 parameters, whose types the mangled
-// name tells. The same kernels exist for one and three dimensions, under the same names and with the same parameters;
-// what tells them apart is the table of levels, which adds up to S in two dimensions only.
+// The backward kernels of Deformable DETR and of all projects that copied them: 17 parameters, whose types stand in the
+// mangled name. The same kernels exist for one and three dimensions, under the same names and with the same parameters;
+// only the table of levels distinguishes them: it adds up to S in two dimensions only.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -27,7 +27,7 @@ constexpr std::string_view kVariants[] = {
     "gm",
 };
 
-// The name from the kernel's template arguments on; nothing for an unknown kernel.
+// Returns the name from the kernel's template arguments on; nothing for an unknown kernel.
 std::optional<Mangled> after_identifier(std::string_view kernel) {
   if (!kernel.starts_with("_Z")) return std::nullopt;
   for (const std::string_view family : kFamilies) {
@@ -43,7 +43,7 @@ std::optional<Mangled> after_identifier(std::string_view kernel) {
   return std::nullopt;
 }
 
-// Whether the name, which is known to belong to the family, is that of this variant.
+// Returns whether the name, which is known to belong to the family, is that of this variant.
 bool has_variant(std::string_view kernel, std::string_view variant) {
   return kernel.find("_kernel_" + std::string(variant) + "I") != kernel.npos ||
          kernel.find("_backward_" + std::string(variant) + "I") != kernel.npos;
@@ -147,7 +147,7 @@ class Col2im17 final : public Adapter {
     return decoded;
   }
 
-  // Each kernel loops over n. Most sum over the D threads of a block, one for each channel; two do not.
+  // Each kernel loops over n. Most kernels sum over the D threads of a block, one for each channel; two do not.
   std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
     const auto signature = std::get<Col2imSignature>(col2im_signature(launch.kernel));
     const auto channels = static_cast<uint32_t>(parameter<int32_t>(launch, kSizes + 3));

@@ -45,7 +45,7 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   if (std::ranges::any_of(strides, [](int64_t stride) { return stride < 0; })) {
     return Refusal{name + " has a negative stride: " + format_list(strides)};
   }
-  // The number of elements, and how far they reach.
+  // Checks the number of elements, and how far they reach.
   const auto elements = product(shape);
   const int64_t most = std::numeric_limits<int64_t>::max() / tensor.dtype.bytes;
   int64_t reach = 1;

@@ -16,7 +16,7 @@
 
 namespace msda::adapters {
 
-// The built-in adapters. They are never destroyed: a program may launch while it exits.
+// Returns the built-in adapters. They are never destroyed: a program may launch while it exits.
 const Adapter& col2im17();
 const Adapter& embedding();
 const Adapter& grid_sampler_2d();
@@ -40,13 +40,13 @@ struct Slot {
   uint64_t size, alignment;
 };
 
-// Whether the launch has exactly these parameters, in this order and within its bytes.
+// Returns whether the launch has exactly these parameters, in this order and within its bytes.
 bool has_layout(const Launch& launch, std::span<const Slot> slots);
 
-// "17 parameters of 4 8 8 ... bytes", for a refusal.
+// Returns "17 parameters of 4 8 8 ... bytes", for a refusal.
 std::string describe_layout(const Launch& launch);
 
-// The parameter with this index; the launch's layout must have been checked.
+// Returns the parameter with this index; the launch's layout must have been checked.
 template <typename T>
 T parameter(const Launch& launch, size_t index) {
   T value;
@@ -54,14 +54,14 @@ T parameter(const Launch& launch, size_t index) {
   return value;
 }
 
-// Pointers that are parameters, or lie at the beginning of one: index and tensor of each.
+// Returns index and tensor of each pointer that is a parameter, or lies at the beginning of one.
 std::vector<Pointer> pointers_at(const Launch& launch,
                                  std::initializer_list<std::pair<size_t, const char*>> parameters);
 
-// A number as a fact, which reads back as the same: "0.5".
+// Returns a number as a fact, which reads back as the same: "0.5".
 std::string decimal(double number);
 
-// The configuration for a grid-stride loop over n, as CUDA's samples launch it.
+// Returns the configuration for a grid-stride loop over n, as CUDA's samples launch it.
 LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes);
 
 // The letters of kernels/msda.h.
@@ -69,11 +69,11 @@ struct Sizes {
   int64_t B, S, M, D, L, Q, P;
 };
 
-// The product of the factors; nothing if one is not positive or the product does not fit into 63 bits.
+// Returns the product of the factors; nothing if one is not positive or the product does not fit into 63 bits.
 std::optional<int64_t> product(std::span<const int64_t> factors);
 
-// Why this tensor is invalid: a null pointer, a size that is not positive, a negative stride, or more bytes from the
-// first element to the last than 63 bits can count. Every tensor of a call must be checked by it.
+// Returns why this tensor is invalid: a null pointer, a size that is not positive, a negative stride, or more bytes
+// from the first element to the last than 63 bits can count. Every tensor of a call must be checked by it.
 std::optional<Refusal> fault_of(const DeviceTensor& tensor);
 
 // Removes strides that say no more than the shape: those of a contiguous, row-major tensor.
@@ -86,8 +86,8 @@ struct Addresses {
   uint64_t grad_value, grad_sampling_locations, grad_attention_weights;
 };
 
-// The call with the operator's tensors. Refused if a pointer is null, a size not positive, or a tensor of more bytes
-// than 63 bits can count.
+// Returns the call with the operator's tensors. Refused if a pointer is null, a size not positive, or a tensor of more
+// bytes than 63 bits can count.
 Decoded with_tensors(Call call, const Sizes& sizes, msda_dtype float_type, const Addresses& at);
 
 // spatial_shapes as int64 [levels,2] on the device; reads no more levels than requested.
@@ -95,7 +95,7 @@ class LevelTable {
  public:
   LevelTable(uint64_t address, const ReadDevice& read) : address_(address), read_(read) {}
 
-  // Whether the table's first `levels` levels have `pixels` pixels in all; nothing if it cannot be read.
+  // Returns whether the table's first `levels` levels have `pixels` pixels in all; nothing if it cannot be read.
   std::optional<bool> adds_up(int64_t levels, int64_t pixels);
 
  private:

@@ -3,9 +3,9 @@
 //     embedding_backward_feature_kernel<T, A, I>(const I* index, const T* source, T* sum, int n, int64_t channels,
 //                                                int padding_idx)
 //
-// It is not told how many rows the sum has: those up to the largest index are recorded, as it reaches no others. More
-// indices are sorted, and their rows are summed by several kernels, of which none has both the indices and the sum.
-// After aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu.
+// Its parameters do not give the sum's number of rows: rows up to the largest index are recorded, because it reaches no
+// others. More indices are sorted, and their rows are summed by several kernels, of which none has both the indices and
+// the sum. After aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kEmbeddingKernel = "33embedding_backward_feature_kernel";
 constexpr int64_t kMostEmbedded = 3072, kMostEmbeddingRows = int64_t{1} << 40;
-// Of the backward pass that sorts.
+// The kernels of the backward pass that sorts.
 constexpr std::string_view kSorted[] = {"19compute_grad_weightI", "37compute_grad_weight_atomic_accumulateI",
                                         "15sum_and_scatterI"};
 
@@ -44,7 +44,7 @@ std::optional<EmbeddingSignature> embedding_signature(std::string_view symbol) {
   return EmbeddingSignature{*type, wide ? MSDA_INT64 : MSDA_INT32};
 }
 
-// Rows up to the largest index; nothing if the indices cannot be read, or if one is none.
+// Returns the number of rows up to the largest index; nothing if the indices cannot be read, or one is invalid.
 template <class Index>
 std::optional<int64_t> rows_reached(uint64_t address, int64_t count, const ReadDevice& read) {
   std::vector<Index> indices(static_cast<size_t>(count));

@@ -48,7 +48,7 @@ class ExpressionReader {
     return at_ < text_.size() ? text_[at_] : '\0';
   }
 
-  // Operands of one of the operators, from left to right.
+  // Reads operands of one of the operators, from left to right.
   template <class Operand>
   void chain(std::string_view operators, Operand operand) {
     operand();
@@ -123,7 +123,7 @@ class ExpressionReader {
     push({'#', whole});
   }
 
-  // The indices of a tensor's element, from the bracket on.
+  // Reads the indices of a tensor's element, from the bracket on.
   void element(std::string_view name) {
     Expression::Reference reference{0, {}};
     ++indices_;
@@ -218,7 +218,7 @@ std::optional<Refusal> Expression::place(const Values& values, const Elements& e
 
 namespace {
 
-// Where the one comparison in a condition stands, and how long it is.
+// Returns where the one comparison in a condition stands, and how long it is.
 std::pair<size_t, size_t> comparison_in(std::string_view text) {
   const size_t at = text.find_first_of("=!<>");
   const size_t end = at == text.npos ? at : std::min(text.find_first_not_of("=!<>", at), text.size());

@@ -1,8 +1,9 @@
 // Expressions of user adapters, such as "grid.x * block.x / 32": numbers, names, + - * / % and parentheses; in
 // conditions also one comparison. Computed in int64, checked: an expression has its mathematical value or none.
 //
-// Those of an operator (user_operator.h) may also hold elements of tensors, "x[row[r], c]", and, where real numbers are
-// meant, decimals; real() computes these in a type of the caller's, in which a bound on rounding may ride along.
+// Expressions of an operator (user_operator.h) may also hold elements of tensors, "x[row[r], c]", and, where real
+// numbers are meant, decimals; real() computes these in a type of the caller's, in which a bound on rounding may ride
+// along.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +28,14 @@ struct BadExpression : std::runtime_error {
 class Expression {
  public:
   using Value = std::variant<int64_t, Refusal>;
-  // The value of a name in an expression, by the index that the name was given when the text was read.
+  // Returns the value of a name in an expression, by the index that the name was given when the text was read.
   using Values = std::function<Value(size_t name)>;
-  // The index of a name; throws BadExpression for an unknown name.
+  // Returns the index of a name; throws BadExpression for an unknown name.
   using Names = std::function<size_t(std::string_view name)>;
 
-  // The number of a tensor that is to have as many dimensions; throws BadExpression for another one.
+  // Returns the number of a tensor that must have as many dimensions; throws BadExpression for another one.
   using Tensors = std::function<size_t(std::string_view name, size_t rank)>;
-  // An element of a tensor by its number.
+  // Returns an element of a tensor by its number.
   using Elements = std::function<Value(size_t tensor, std::span<const int64_t> at)>;
   enum class Numbers { kIntegers, kReals };
 
@@ -50,10 +51,10 @@ class Expression {
 
   // Division rounds towards zero. Refused on division by zero, and if 63 bits are too few.
   Value value(const Values& values, const Elements& elements = {}) const;
-  // Of an expression that is one tensor's element, the element's place: as value(), but for the element itself.
+  // Sets `at` to the element's place in an expression that is one tensor's element; as value(), but for the place.
   std::optional<Refusal> place(const Values& values, const Elements& elements, std::vector<int64_t>& at) const;
-  // In a type with + - * /. real_of(name) and element_of(tensor, at) give leaves, number(double) those in the text.
-  // Indices of elements are integers, by value()'s rules. Whether they all have a value.
+  // Computes in a type with + - * /. real_of(name) and element_of(tensor, at) give leaves, number(double) those in the
+  // text. Indices of elements are integers, by value()'s rules. Returns whether all of these have a value.
   template <class Real, class Number, class RealOf, class ElementOf>
   std::optional<Refusal> real(Real& result, const Values& values, const Elements& elements, const Number& number,
                               const RealOf& real_of, const ElementOf& element_of) const;
@@ -62,9 +63,9 @@ class Expression {
   bool is_element() const { return steps_.back().what == 't'; }  // of an expression without operators beside it
   std::optional<size_t> plain_name() const;                      // if it is nothing but a name
   const std::vector<Reference>& references() const { return references_; }
-  // Names that stand elsewhere than as a whole index.
+  // Returns the names that stand elsewhere than as a whole index.
   const std::vector<size_t>& loose_names() const { return loose_; }
-  // Names in indices, where integers are wanted.
+  // Returns the names in indices, which must be integers.
   const std::vector<size_t>& index_names() const { return in_indices_; }
 
  private:
@@ -126,9 +127,9 @@ class Condition {
  public:
   Condition(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors = {});
 
-  // Why it does not hold; nothing if it does.
+  // Returns why it does not hold; nothing if it does.
   std::optional<Refusal> fault(const Expression::Values& values) const;
-  // Whether it holds.
+  // Returns whether it holds.
   std::variant<bool, Refusal> holds(const Expression::Values& values, const Expression::Elements& elements) const;
 
   const Expression& left() const { return left_; }

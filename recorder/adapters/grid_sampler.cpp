@@ -70,7 +70,7 @@ std::variant<GridSignature, Refusal> grid_signature(const Kernel& kernel, std::s
   if (!type) return Refusal{"an element type that is not known"};
   const bool wide = name.take("l");
   if (!wide && !name.take("i")) return Refusal{"an index type that is not known"};
-  // The name need only tell the types; the launch tells the number and sizes of the parameters.
+  // The name need only give the types; the launch gives the number and sizes of the parameters.
   const Refusal unknown_signature{"other parameters than the known kernels of this name have"};
   if (!name.take("EEvT0_NS_4cuda6detail10TensorInfoI") || !name.take_past("24GridSamplerInterpolation") ||
       !name.take_past("18GridSamplerPaddingEb") || name.take_seen().empty() || !name.take("b") || !name.empty()) {
@@ -79,7 +79,7 @@ std::variant<GridSignature, Refusal> grid_signature(const Kernel& kernel, std::s
   return GridSignature{*type, wide};
 }
 
-// The tensor; without strides if it is row-major. Refused unless it has the kernel's dimensions and is valid.
+// Returns the tensor; without strides if it is row-major. Refused unless it has the kernel's dimensions and is valid.
 template <class T>
 std::variant<DeviceTensor, Refusal> grid_tensor(const Kernel& kernel, const Launch& launch, size_t index,
                                                 const char* name, msda_dtype type) {
@@ -103,7 +103,7 @@ std::string format_shape(const std::vector<int64_t>& shape) {
 
 uint8_t flag(const Launch& launch, size_t at) { return parameter<uint8_t>(launch, at); }
 
-// The call without its tensors.
+// Returns the call without its tensors.
 Decoded modes_of(const Kernel& kernel, const Launch& launch) {
   const auto interpolation = parameter<int32_t>(launch, GridAt::kInterpolation),
              padding = parameter<int32_t>(launch, GridAt::kPadding);
@@ -151,7 +151,7 @@ std::optional<Refusal> take_tensors(const Kernel& kernel, const Launch& launch, 
   return std::nullopt;
 }
 
-// Why the sizes contradict each other, those of the tensors, n and span.
+// Returns why the sizes contradict each other, those of the tensors, n and span.
 template <class T>
 std::optional<Refusal> contradiction(const Kernel& kernel, const Launch& launch, const Call& call) {
   const bool input_requires_grad = flag(launch, GridAt::kInputRequiresGrad) == 1;

@@ -46,7 +46,7 @@ std::optional<IndexAddSignature> index_add_signature(std::string_view symbol) {
   return IndexAddSignature{*type, is_long ? MSDA_INT64 : MSDA_INT32, large, wide};
 }
 
-// Whether a kernel's factor of the source is 1.
+// Returns whether a kernel's factor of the source is 1.
 bool is_one(const Launch& launch, size_t at, msda_dtype type) {
   switch (type) {
     case MSDA_FLOAT32:
@@ -60,7 +60,7 @@ bool is_one(const Launch& launch, size_t at, msda_dtype type) {
   }
 }
 
-// A tensor with its size along the dimension that is indexed.
+// Returns a tensor with its size along the dimension that is indexed.
 template <class Index>
 std::variant<DeviceTensor, Refusal> index_add_tensor(const TensorInfo<Index>& info, const char* name, msda_dtype type,
                                                      int32_t dim, int64_t size) {

@@ -7,7 +7,7 @@
 
 namespace msda {
 
-// To be declared `static constinit`. Never destroyed: a program calls the recorder until its very end.
+// Must be declared `static constinit`. Never destroyed: a program calls the recorder until its very end.
 template <class T>
 class MadeOnce {
  public:

@@ -32,7 +32,7 @@ class Mangled {
     return taken;
   }
 
-  // A type that occurred before: "S_", "S0_", ... Empty if there is none here.
+  // Returns a type that occurred before: "S_", "S0_", ... Empty if there is none here.
   std::string_view take_seen() {
     if (!take("S")) return {};
     const char* start = rest_.data() - 1;
@@ -40,7 +40,7 @@ class Mangled {
     return take("_") ? std::string_view(start, rest_.data() - start) : std::string_view();
   }
 
-  // The element types that PyTorch's kernels are compiled for.
+  // Returns the element types that PyTorch's kernels are compiled for.
   std::optional<msda_dtype> take_element_type() {
     if (take("f")) return MSDA_FLOAT32;
     if (take("d")) return MSDA_FLOAT64;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kTritonKernel = "triton_multi_scale_deformable_attention_bwd_kernel";
 constexpr size_t kPointers = 8;  // then the integers, then one or two scratch pointers
 
-// The integer parameters, or nothing if the parameters do not match this kernel.
+// Returns the integer parameters, or nothing if the parameters do not match this kernel.
 std::optional<std::vector<int64_t>> integers_of(const Launch& launch) {
   const auto& all = launch.parameters;
   size_t end = std::min(kPointers, all.size());
@@ -30,12 +30,12 @@ std::optional<std::vector<int64_t>> integers_of(const Launch& launch) {
   return integers;
 }
 
-// Which of the sizes that the grid does not tell are missing from the parameters.
+// Which of the sizes that the grid does not show are missing from the parameters.
 struct LeftOut {
   bool S, D, L, P;
 };
 
-// The sizes if exactly these are missing; nothing if that contradicts the grid or the number of integers.
+// Returns the sizes if exactly these are missing; nothing if that contradicts the grid or the number of integers.
 std::optional<Sizes> sizes_if(const LeftOut& out, std::span<const int64_t> integers, const Sizes& grid) {
   size_t used = 0;
   const auto next = [&](bool left_out) -> int64_t {

@@ -20,8 +20,9 @@ struct NamePattern::Automaton {
 NamePattern::NamePattern(const std::string& pattern) {
   if (pattern.size() > kLongest) throw BadPattern("it has more than " + std::to_string(kLongest) + " characters");
   if (pattern.find('{') != pattern.npos) throw BadPattern("it counts with {}: write the repeats out");
-    // Matched breadth first: depth first needs stack for every character of a name, and names are long. In one pass: a
-    // search would start anew at each character. libc++ needs no stack, and gives up a match that takes too long.
+    // Matches breadth first: depth first needs stack for every character of a name, and names are long. Matches in one
+    // pass: a search would start anew at each character. libc++ needs no stack, and gives up a match that takes too
+    // long.
 #ifdef __GLIBCXX__
   constexpr auto kHow = std::regex::ECMAScript | std::regex_constants::__polynomial;
 #else

@@ -22,7 +22,7 @@ class NamePattern {
   NamePattern() = default;                           // found in no name
   explicit NamePattern(const std::string& pattern);  // throws BadPattern
 
-  // Whether it is found anywhere in the name. Throws BadPattern.
+  // Returns whether it is found anywhere in the name. Throws BadPattern.
   bool is_found_in(std::string_view name) const;
 
  private:

@@ -75,7 +75,7 @@ std::variant<std::vector<Along>, Refusal> dimensions_of(const Loop& loop, const 
   return all;
 }
 
-// The one that is indexed, of which the sum knows nothing; added where it has one index and was left out.
+// Returns the one that is indexed, of which the sum knows nothing; added where it has one index and was left out.
 std::optional<size_t> indexed_of(std::vector<Along>& all) {
   const auto is_indexed = [](const Along& along) { return along.size > 1 && along.sum == 0; };
   const auto count = std::ranges::count_if(all, is_indexed);
@@ -115,7 +115,7 @@ class ScatterAdd final : public Adapter {
  private:
   static Decoded call_of(const Launch& launch, const Loop& loop, const ScatterSignature& signature,
                          const std::vector<Along>& all, size_t indexed) {
-    // As the sum lies in memory, the slowest dimension first.
+    // Orders the dimensions as the sum lies in memory, the slowest first.
     std::vector<size_t> order(all.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return all[a].sum > all[b].sum; });

@@ -7,8 +7,8 @@
 //                                                              size_t in..., T* grad_input, float scale...)
 //
 // with A float, or double for double: 1 are the sizes of grad_input, 2 those of grad_output, rheight and rwidth the
-// ratios of the coordinates, and `scale` the inverse ratio. `index` is a function, whose name tells nearest from
-// nearest-exact. Both tensors are contiguous; tensors with channels last have kernels of their own. After
+// ratios of the coordinates, and `scale` the inverse ratio. `index` is a function, whose name distinguishes nearest
+// from nearest-exact. Both tensors are contiguous; tensors with channels last have kernels of their own. After
 // aten/src/ATen/native/cuda/UpSampleBilinear2d.cu and UpSampleNearest*.cu.
 #include <array>
 #include <memory>

@@ -11,10 +11,11 @@
 
 namespace msda::adapters {
 
-// The conventions that all modes have, of a call with its two tensors. `in` and `out` without batches and channels.
+// Returns the conventions that all modes have, for a call with its two tensors. `in` and `out` are without batches and
+// channels.
 Decoded upsample_call(const std::string& mode, DeviceTensor grad_input, DeviceTensor grad_output);
 
-// The scale factor of an axis, the last dimension first, unless the ratio is that of the sizes.
+// Returns the scale factor of an axis, the last dimension first, unless the ratio is that of the sizes.
 std::optional<Refusal> add_scale(Call& call, size_t axis, double scale, bool is_from_sizes);
 
 struct UpsampleSignature {
@@ -23,10 +24,10 @@ struct UpsampleSignature {
   bool exact;  // nearest-exact
 };
 
-// The types, of the symbol from the identifier on; what follows them is left.
+// Returns the types that follow in the symbol, from the identifier on; what follows them is left.
 std::optional<UpsampleSignature> take_upsample_types(Mangled& name);
 
-// What follows the identifier in a mangled name.
+// Returns what follows the identifier in a mangled name.
 Mangled symbol_after(std::string_view symbol, std::string_view identifier);
 
 }  // namespace msda::adapters

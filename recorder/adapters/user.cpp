@@ -10,7 +10,7 @@
 namespace msda::adapters {
 namespace {
 
-// The number in the fewest digits that identify it, independent of the program's locale.
+// Returns the number in the fewest digits that identify it, independent of the program's locale.
 template <class T>
 std::string format_number(T number) {
   char text[64];
@@ -22,7 +22,7 @@ class Reading {
  public:
   Reading(const UserSpec& spec, const Launch& launch) : spec_(spec), launch_(launch) {}
 
-  // Whether the parameters have the sizes of the spec. The driver tells the offsets.
+  // Returns whether the parameters have the sizes of the spec. The driver gives the offsets.
   bool fits() const {
     if (launch_.parameters.size() != spec_.sizes.size()) return false;
     uint64_t end = 0;
@@ -77,7 +77,7 @@ class Reading {
     return tensor;
   }
 
-  // Each pointer with the tensor that it points to. Pointers in bytes that the file does not name are unknown.
+  // Returns each pointer with the tensor that it points to. Pointers in bytes that the file does not name are unknown.
   std::vector<Pointer> pointers() const {
     std::vector<Pointer> pointers;
     std::vector<bool> named(spec_.sizes.size(), false);
@@ -100,8 +100,8 @@ class Reading {
     return pointers;
   }
 
-  // The kernel's scalar arguments as text: "rows=6 scale.alpha=0.5", and a hash of all bytes without a name. Launches
-  // that differ here are different calls, even if their tensors are equal.
+  // Returns the kernel's scalar arguments as text: "rows=6 scale.alpha=0.5", and a hash of all bytes without a name.
+  // Launches that differ here are different calls, even if their tensors are equal.
   std::string scalars() const {
     std::string words;
     for (size_t i = 0; i < spec_.scalars.size(); ++i) {
@@ -126,7 +126,7 @@ class Reading {
   }
 
  private:
-  // FNV-1a of the bytes that belong to no scalar or pointer; nothing if there are none.
+  // Returns FNV-1a of the bytes that belong to no scalar or pointer; nothing if there are none.
   std::optional<uint64_t> unnamed() const {
     uint64_t hash = 0xcbf29ce484222325;
     bool any = false;

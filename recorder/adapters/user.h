@@ -15,9 +15,9 @@ struct BadAdapterFile : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The adapters of a file, at least one, in its order. Throws BadAdapterFile.
+// Returns the adapters of a file, at least one, in its order. Throws BadAdapterFile.
 std::vector<std::unique_ptr<const Adapter>> read_user_adapters(const std::string& path);
-// The same for the file's text; `path` is for messages.
+// As read_user_adapters(), for the file's text; `path` is for messages.
 std::vector<std::unique_ptr<const Adapter>> parse_user_adapters(const std::string& path, const std::string& text);
 
 }  // namespace msda::adapters

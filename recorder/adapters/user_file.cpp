@@ -103,7 +103,7 @@ void read_parameter(UserSpec& spec, const Node& node) {
   }
 }
 
-// What names mean in this adapter's expressions.
+// Returns what names mean in this adapter's expressions.
 Expression::Names names_of(const UserSpec& spec) {
   return [&spec](std::string_view name) {
     const auto found = std::ranges::find(spec.scalars, name, &ScalarSpec::name);

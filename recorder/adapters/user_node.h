@@ -1,4 +1,4 @@
-// A value of an adapter file, and its place there: what is wrong with it is told by a JSON pointer.
+// A value of an adapter file, and its place there, which messages give as a JSON pointer.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -95,13 +95,13 @@ class Node {
     if (!is_identifier(text())) fail("is not a name of up to 64 letters, digits and _, a letter first");
     return text();
   }
-  // An expression: a text, or a plain number.
+  // Returns an expression: a text, or a plain number.
   std::string expression() const {
     if (json_->is_number_unsigned()) return std::to_string(json_->get<uint64_t>());
     if (!json_->is_string()) fail("is neither an expression nor a number from 0 on");
     return text();
   }
-  // The table's entry with this name.
+  // Returns the table's entry with this name.
   template <class Table>
   const auto& one_of(const Table& table) const {
     std::vector<std::string> names;
@@ -111,7 +111,7 @@ class Node {
     }
     fail("is \"" + text() + "\"; there are " + listed(names));
   }
-  // The index in a list of words.
+  // Returns the index in a list of words.
   template <class Words>
   size_t word_of(const Words& words) const {
     const auto found = std::ranges::find_if(words, [&](const char* word) { return text() == word; });

@@ -203,7 +203,7 @@ class OperatorReader {
       name.fail("is \"" + name.text() + "\", which has another meaning; give the coordinate another name");
     }
     const Node location = node.at("location"), size = node.at("size"), value = node.at("value");
-    // No coordinate may hang on another one.
+    // No coordinate may depend on another one.
     const OutputSpec plain{.tensor = output.tensor,
                            .index = output.index,
                            .over = {},
@@ -264,7 +264,7 @@ class OperatorReader {
     }
   }
 
-  // Elements along the channels have the same addends: what is asked of one of them holds for all.
+  // Elements along the channels have the same addends: what holds for one of them holds for all.
   void check_channels(const OutputSpec& output, const Node& node, const Condition& condition) const {
     for (const Expression* side : {&condition.left(), &condition.right()}) {
       std::vector<size_t> used = side->loose_names();

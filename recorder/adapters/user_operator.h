@@ -14,7 +14,7 @@ namespace msda::adapters {
 class Node;
 struct UserSpec;
 
-// A name to iterate by. Without a size, the tensors that it is an index of tell it.
+// A name to iterate by. If it has no size, it takes the size of the tensors that it is an index of.
 struct IndexSpec {
   std::string name;
   std::optional<Expression> size;
@@ -63,7 +63,7 @@ struct OperatorNames {
 
   explicit OperatorNames(const UserSpec& spec);
   size_t index(size_t i) const { return first + i; }
-  // After all indices: by coordinate of the output, and in the expression of a coordinate.
+  // Returns a number after all indices: by coordinate of the output, and in the expression of a coordinate.
   static size_t cell(const OperatorSpec& spec, const OperatorNames& names, size_t coordinate) {
     return names.index(spec.indices.size()) + 2 * coordinate;
   }

@@ -48,11 +48,11 @@ struct UserSpec {
 
 inline constexpr const char* kExtents[] = {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"};
 
-// The specs of a file, as read_user_adapters() (user.h).
+// Returns the specs of a file, as read_user_adapters() (user.h).
 std::vector<UserSpec> read_user_specs(const std::string& path);
 std::vector<UserSpec> parse_user_specs(const std::string& path, const std::string& text);
 
-// The adapter that decodes launches by the spec.
+// Returns the adapter that decodes launches by the spec.
 std::unique_ptr<const Adapter> user_adapter(UserSpec spec);
 
 }  // namespace msda::adapters
