@@ -31,8 +31,8 @@ int Appender::open(const std::string& path) noexcept {
   return 0;
 }
 
-// If the program has closed it, opens the same file again. If that fails: -1, and error_ is EBADF where the file is
-// gone.
+// Opens the same file again if the program has closed it. If that fails, returns -1, and sets error_ to EBADF if the
+// file is gone.
 int Appender::descriptor() noexcept {
   if (const int known = file_.get(); known >= 0) return known;
   const int file = file_.was_opened() ? ::open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;

@@ -23,7 +23,7 @@ class Appender {
 
   // Creates the file, mode 0600; never follows a link or opens an existing file. Returns 0 or an errno.
   int open(const std::string& path) noexcept;
-  // Thread-safe. Returns the bytes that it wrote; 0 if the spool could not be written, now or before.
+  // Returns the bytes that it wrote; 0 if the spool could not be written, now or before. Thread-safe.
   template <class Message>
   uint64_t append(const Message& message, std::span<const std::byte> payload = {}) noexcept {
     try {

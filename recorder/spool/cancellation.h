@@ -1,4 +1,4 @@
-// Keeps a thread of the program from being cancelled while it runs the recorder's functions: to wait and to write are
+// Keeps a thread of the program from being cancelled while it runs the recorder's functions. Waiting and writing are
 // points at which pthread_cancel takes effect, and a function that is noexcept would then end the program.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace msda::spool {
 
 uint64_t checksum_of(const FrameHeader& header, std::span<const std::byte> message, std::span<const std::byte> payload);
 
-// The same for a payload that arrives in pieces.
+// As checksum(), for a payload that arrives in pieces.
 class Checksum {
  public:
   Checksum(const FrameHeader& header, std::span<const std::byte> message);
@@ -28,7 +28,7 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
-// "xxh3-128:" and 32 hexadecimal digits, as in the capture file.
+// Returns "xxh3-128:" and 32 hexadecimal digits, as in the capture file.
 std::string digest_of(std::span<const std::byte> bytes);
 
 }  // namespace msda::spool

@@ -39,7 +39,7 @@ Follower::Follower(const std::string& path) {
 
 Follower::~Follower() { close(file_); }
 
-// What lies below the file's size does not change, but for frames that release() marks, which are not read again.
+// What lies below the file's size does not change, except for frames that release() marks, which are not read again.
 bool Follower::read_small(void* to, size_t size, uint64_t offset) const {
   constexpr uint64_t kWindow = 1 << 16;
   if (offset < window_begin_ || offset + size > window_begin_ + window_.size()) {
@@ -77,7 +77,7 @@ uint64_t Follower::file_bytes() const {
   return fstat(file_, &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
 }
 
-// Nothing if the file does not hold all of a frame there.
+// Returns nothing if the file does not hold all of a frame there.
 std::optional<Follower::Place> Follower::place_at(uint64_t offset) const {
   Place place{{}, offset};
   FrameHeader& header = place.header;
@@ -89,7 +89,7 @@ std::optional<Follower::Place> Follower::place_at(uint64_t offset) const {
   return has_grown_to(place.end()) ? std::optional(place) : std::nullopt;
 }
 
-// Nothing if its checksum is wrong.
+// Returns nothing if its checksum is wrong.
 std::optional<Frame> Follower::read(const Place& place) const {
   const FrameHeader& header = place.header;
   Frame frame;

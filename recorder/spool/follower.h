@@ -31,15 +31,15 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // The next complete frame, with a valid checksum; nothing if there is none, or none yet.
+  // Returns the next complete frame, with a valid checksum; nothing if there is none, or none yet.
   std::optional<Frame> next();
-  // The first complete cut that next() has not given yet; nothing if there is none, or none yet. Looks at each frame
-  // once.
+  // Returns the first complete cut that next() has not given yet; nothing if there is none, or none yet. Looks at each
+  // frame once.
   const std::optional<Frame>& next_cut();
   std::vector<std::byte> payload(const Frame& frame) const;
   // Marks a frame so that readers skip it, and frees its disk space. Best effort.
   void release(const Frame& frame) const;
-  // The number of bytes after the last complete frame.
+  // Returns the number of bytes after the last complete frame.
   uint64_t trailing_bytes() const;
 
  private:

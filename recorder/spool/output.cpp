@@ -9,7 +9,7 @@ namespace msda::spool {
 
 namespace {
 
-// Before the ending, if there is one.
+// Inserts the text before the ending, if there is one.
 std::string inserted(const std::string& name, const std::string& text) {
   const size_t dot = name.find_last_of("./");
   const size_t stem = dot != std::string::npos && name[dot] == '.' ? dot : name.size();

@@ -10,20 +10,21 @@
 
 namespace msda::spool {
 
-// The output name of a process' attempt: first the wanted one, then others, as the previous ones are taken.
+// Returns the output name of a process' attempt: first the wanted one, then others, as the previous ones are taken.
 std::string output_name(const std::string& wanted, pid_t process, int attempt);
 
-// The name of a capture that is begun while the program has not moved the one before: "a.3.h5" for 3.
+// Returns the name of a capture that is begun while the program has not moved the one before: "a.3.h5" for 3.
 std::string next_name(const std::string& output, uint64_t number);
 
-// A pattern of output names (%p, %r, %%) from the working folder on, in which nothing is replaced; one that is absolute
-// as it is.
+// Returns a pattern of output names (%p, %r, %%) from the working folder on, in which nothing is replaced; one that is
+// absolute as it is.
 std::string absolute_pattern(const std::string& pattern);
 
-// Bytes that this user may still write to the disk of a folder; nothing if the disk does not tell.
+// Returns bytes that this user may still write to the disk of a folder; nothing if the disk does not report them.
 std::optional<uint64_t> free_bytes(const std::string& folder);
 
-// The most bytes that a recording takes there by default, half of what is free, so that no default fills a disk.
+// Returns the most bytes that a recording takes there by default, half of what is free, so that no default fills a
+// disk.
 std::optional<uint64_t> default_limit(const std::string& folder);
 
 }  // namespace msda::spool

@@ -18,11 +18,11 @@ class OwnedDescriptor {
   OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept;
   ~OwnedDescriptor() { close(); }
 
-  // The number; -1 if there is none, or if the number means another file now.
+  // Returns the number; -1 if there is none, or if the number means another file now.
   int get() const noexcept;
-  // Whether the recorder had opened it, and has not closed it.
+  // Returns whether the recorder had opened it, and has not closed it.
   bool was_opened() const noexcept { return number_ >= 0; }
-  // Whether `descriptor` is open on the same file.
+  // Returns whether `descriptor` is open on the same file.
   bool is_same_file(int descriptor) const noexcept;
   // Closes it if the number still means the recorder's file.
   void close() noexcept;

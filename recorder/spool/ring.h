@@ -21,7 +21,7 @@ struct Missing {
   uint64_t launches = 0, missing = 0;
   NoBlock most = NoBlock::kTooLarge;  // of them for this reason
 
-  // "2 of 9 launches are missing: ", the reason and the remedy: the line with which a recording ends.
+  // Returns the line with which a recording ends: "2 of 9 launches are missing: ", the reason and the remedy.
   std::string description() const;
 };
 
@@ -52,12 +52,13 @@ class RingReader {
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
 
-  // Valid as long as this object, even if the file grows. Throws spool::Error if the file does not contain them.
+  // Returns bytes that are valid as long as this object, even if the file grows. Throws spool::Error if the file does
+  // not contain them.
   std::span<const std::byte> bytes(uint64_t offset, uint64_t size);
   void release(uint32_t block);
   void answer(const CutDone& cut);
   Missing missing() const { return missing_in(header()); }
-  // The limit for all of the target's blocks together.
+  // Returns the limit for all of the target's blocks together.
   uint64_t most_bytes() const { return header().most_bytes; }
 
  private:

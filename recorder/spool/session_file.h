@@ -16,13 +16,13 @@ class SessionFile {
                                     kCompleted = "completed ", kSurveyed = "surveyed ", kTrailed = "trailed ",
                                     kUnfinished = "unfinished";
 
-  // For an open file; -1 for none.
+  // Takes an open file; -1 for none.
   explicit SessionFile(int descriptor) : descriptor_(descriptor) {}
-  // The target's: makes a file in the folder, and the folder if somebody has removed it, and locks it as long as it
-  // is open here or in the writer. Returns its descriptor, or -1.
+  // Makes, for the target, a file in the folder, and the folder if somebody has removed it. The file is locked as long
+  // as it is open here or in the writer. Returns its descriptor, or -1.
   static int make(const std::string& folder);
 
-  // Whether a process of this run has made this capture, or may have: nothing of its own replaces it.
+  // Returns whether a process of this run has made this capture, or may have: nothing of its own replaces it.
   static bool has_capture(const std::string& folder, const std::string& output);
 
   void begin(const std::string& output, const std::string& spool);

@@ -28,7 +28,7 @@ struct Extent {
           end = 0;         // where the elements lie, relative to the first one: [begin, end); empty without elements
   bool contiguous = true;  // row-major, without gaps
 
-  // Whether a recording of `bytes` bytes is row-major: the recorder leaves the gaps out if it can.
+  // Returns whether a recording of `bytes` bytes is row-major: the recorder leaves the gaps out if it can.
   bool is_recorded_row_major(uint64_t bytes) const {
     return bytes == static_cast<uint64_t>(dense) && (contiguous || dense < end);
   }
@@ -37,8 +37,8 @@ struct Extent {
   }
 };
 
-// Nothing if shape or strides are invalid: a negative size, strides for another rank, or a product of sizes beyond
-// int64_t, even with sizes of 0 counted as 1, so that they can be multiplied in any order.
+// Returns nothing if shape or strides are invalid: a negative size, strides for another rank, or a product of sizes
+// beyond int64_t, even with sizes of 0 counted as 1, so that they can be multiplied in any order.
 std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const int64_t> strides,
                                 int64_t element_bytes) noexcept;
 
@@ -51,7 +51,7 @@ struct RowMajorCopy {
   int64_t piece = 0;  // bytes
 };
 
-// The shape and strides must have an extent, with elements.
+// Needs the shape and strides to have an extent, with elements.
 RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes);
 
 // Copies the elements to `to` in row-major order; `first` points to the first of them. The shape and strides must have
