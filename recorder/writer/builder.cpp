@@ -55,7 +55,7 @@ void Builder::take(const spool::Frame& frame) {
     case spool::Kind::kKernel: {
       auto kernel = spool::decode<spool::Kernel>(frame.message);
       spool::check_payload(kernel, frame.payload_bytes);
-      // Comes with one of its functions, which need not be the first.
+      // The image comes with one of its functions, which need not be the first.
       if (frame.payload_bytes > 0) images_.try_emplace(kernel.digest, frame);
       const Function function{kernel.digest, kernel.name};
       code_.try_emplace(function, Code{std::move(kernel)});
@@ -199,15 +199,15 @@ void Builder::complete(const spool::End& end) {
   }
 }
 
-// Whether the target has discarded the calls so far by now. Where other threads call faster than this process writes,
-// it would otherwise fall behind farther with each capture that is completed.
+// Returns whether the target has discarded the calls so far by now. If other threads call faster than this process
+// writes, it would otherwise fall behind farther with each capture that is completed.
 bool Builder::is_discarded() {
   if (!settings_.cuts) return false;
   const auto& cut = spool_.next_cut();
   return cut && !spool::decode<spool::Cut>(cut->message).keep;
 }
 
-// Where one capture was discarded, others will be: their calls are not written before that is known, up to a limit.
+// Once a capture was discarded, later ones will be: their calls are not written before that is known, up to a limit.
 bool Builder::may_be_discarded(const Pending& pending) const {
   constexpr int64_t kMostBytes = 256 << 20;
   constexpr size_t kMostCalls = 1000;
@@ -221,7 +221,7 @@ bool Builder::may_be_discarded(const Pending& pending) const {
   return bytes <= kMostBytes;
 }
 
-// Determines conventions that the launch did not tell; false if none explains the outputs.
+// Determines conventions that the launch did not show. Returns false if none explains the outputs.
 bool Builder::settle(Pending& pending) {
   auto& texts = pending.begin.texts;
   if (!integer(pending.begin.integers, "unconfirmed")) return true;
@@ -263,7 +263,7 @@ bool Builder::settle(Pending& pending) {
   return true;
 }
 
-// The inputs, with their bytes, of an invocation that is written or held; empty if it is neither.
+// Returns the inputs, with their bytes, of an invocation that is written or held; empty if it is neither.
 std::vector<Item> Builder::inputs_of(uint64_t invocation) {
   std::vector<Item> inputs;
   const auto number = first_number_.find(invocation);
@@ -302,7 +302,7 @@ void Builder::merge(Pending& held, Pending& later) {
   later.tensors.clear();
 }
 
-// Holds a call until the target says that it is no longer among the last. Data in the spool stay there, where they
+// Holds a call until the target reports that it is no longer among the last. Data in the spool stay there, where they
 // outlive this process.
 void Builder::hold(Pending pending) {
   payloads_.keep(pending.tensors);

@@ -37,28 +37,28 @@ class Builder {
   // Throws spool::Error or capture::Error, as all functions below do.
   explicit Builder(const Settings& settings);
 
-  // Processes what the spool holds now, up to a cut: true if there was one, whose answer the target awaits, and there
-  // may be more.
+  // Processes what the spool holds now, up to a cut. Returns true if there was a cut: the target awaits its answer, and
+  // there may be more.
   bool follow();
-  // The spool has ended: writes held calls, and closes the file.
+  // Called when the spool has ended: writes held calls, and closes the file.
   void finish();
 
   std::string output() const;                            // the name of the last capture that was begun
   int64_t invocations() const { return written_; }       // in the capture since the last cut
   int64_t completed() const { return completed_; }       // in the captures that cuts completed
   bool has_discarded() const { return has_discarded_; }  // a cut's calls
-  // The last cut that completed a capture.
+  // Returns the last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t trailed() const { return trail_.launches(); }
   int64_t surveyed() const { return static_cast<int64_t>(surveyed_.size()); }  // kernels, in the capture
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }    // begun and not ended
-  // Complete calls, and those of them whose tensors are in the spool.
+  // Returns the number of complete calls, and of those whose tensors are in the spool.
   int64_t ended() const { return ended_; }
   int64_t ended_in_spool() const { return ended_in_spool_; }
   int64_t lost() const { return static_cast<int64_t>(lost_.size()); }  // complete, but their bytes are gone
-  // Calls that were not written, by kernel, because no known conventions explain their outputs (confirm.h).
+  // Returns the calls that were not written, by kernel, because no known conventions explain their outputs (confirm.h).
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
-  // Calls, by kernel, whose outputs do not decide padding_mode or align_corners.
+  // Returns the calls, by kernel, whose outputs do not decide padding_mode or align_corners.
   std::map<std::string, int64_t> ambiguous() const { return conventions_.ambiguous(); }
   // Calls, by kernel, that were written without the requested stages, and the reason for the first of them.
   struct Stageless {
@@ -66,11 +66,11 @@ class Builder {
     std::string why;
   };
   const std::map<std::string, Stageless>& stageless() const { return stageless_; }
-  // Calls for which the disk had no space, and whether the spool still holds any of them.
+  // Returns the calls for which the disk had no space, and whether the spool still holds any of them.
   int64_t without_room() const { return without_room_; }
   bool spool_holds_more() const { return spool_holds_more_; }
   spool::Missing missing() const { return payloads_.missing(); }
-  // The disk had no space for the run's facts, its seeds and the counts of equal calls.
+  // Returns whether the disk had no space for the run's facts, its seeds and the counts of equal calls.
   bool without_run() const { return without_run_; }
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of an incomplete frame
 
@@ -105,7 +105,7 @@ class Builder {
   // they are different invocations in the capture.
   using Id = std::tuple<uint64_t, std::string, int64_t>;
 
-  // What is wrong in the spool is told with its name.
+  // Does the work, and names the spool in the message of an error.
   template <class Work>
   auto named(const Work& work) const {
     try {
@@ -120,7 +120,7 @@ class Builder {
   void take(const spool::Frame& frame);
   void begin(spool::Begin begin, const spool::Frame& frame);
   void add(spool::Tensor tensor, const spool::Frame& frame);
-  // The open invocation to which a message belongs, or null.
+  // Returns the open invocation to which a message belongs, or null.
   template <class Message>
   Pending* find_open(const Message& message) {
     const auto found = open_.find({message.invocation, message.attempt});
@@ -163,7 +163,7 @@ class Builder {
   void write_run();
   void write_survey();
   void write_trail();
-  // Whether it has more than calls.
+  // Returns whether it has more than calls.
   bool has_more() const { return !surveyed_.empty() || !trail_.trail().is_empty(); }
   void write_stages();
   capture::Writer& writer();

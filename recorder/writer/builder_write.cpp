@@ -20,7 +20,7 @@ Builder::Function Builder::function_of(const Pending& pending) {
   return {text("kernel_digest"), text("kernel")};
 }
 
-// The code of a call, if it is known and not yet in the capture.
+// Returns the code of a call, if it is known and not yet in the capture.
 Builder::Code* Builder::find_code(const Pending& pending) {
   const auto found = code_.find(function_of(pending));
   return found != code_.end() && !found->second.written ? &found->second : nullptr;
@@ -37,7 +37,7 @@ void Builder::write_code(const Pending& pending) {
   if (images_.contains(code->kernel.digest)) write_function(*code);
 }
 
-// What an image adds to the capture, which holds it once for all of its functions.
+// Returns what an image adds to the capture, which holds it once for all of its functions.
 int64_t Builder::image_bytes_to_write(const std::string& digest) const {
   const auto image = images_.find(digest);
   const bool is_new = image != images_.end() && !images_written_.contains(digest);
@@ -56,8 +56,8 @@ void Builder::write_function(Code& code) {
   code.written = true;
 }
 
-// An autotuner launches many variants of a kernel and chooses one. With the others' code the recorded call can be
-// launched again with another variant.
+// Writes the code of variants that were not chosen: an autotuner launches many variants of a kernel and chooses one.
+// With their code the recorded call can be launched again with another variant.
 void Builder::write_variants() {
   constexpr int64_t kForFacts = 1 << 15;
   for (auto& [function, code] : code_) {
@@ -67,7 +67,7 @@ void Builder::write_variants() {
   }
 }
 
-// An invocation is not begun if the disk has no space for all of it.
+// Returns whether the disk has space for all of an invocation; otherwise the invocation is not begun.
 bool Builder::has_room_for(const Pending& pending) {
   constexpr int64_t kForFacts = 1 << 17, kForDataset = 1 << 14;  // for attributes, and for alignment to pages
   int64_t bytes = kForFacts + static_cast<int64_t>(pending.parameter_bytes.size());
@@ -89,7 +89,7 @@ void Builder::leave_out(Pending& pending) {
   pending.tensors.clear();
 }
 
-// False if the call was left out.
+// Returns false if the call was left out.
 bool Builder::write(Pending& pending) {
   if (!has_room_for(pending)) {
     leave_out(pending);
@@ -211,7 +211,7 @@ void Builder::complete_capture() {
   writer().flush();
   if (settings_.stages != Stages::kNone) write_stages();
   close_capture();
-  // At the end of the target the spool is removed, unless it holds more.
+  // When the target ends, the spool is removed, unless it holds more.
   if (settings_.release && spool_holds_more_) release_written_frames();
 }
 
@@ -270,7 +270,7 @@ void Builder::begin_next_capture() {
   calls_.clear();
   counts_.clear();
   written_ = 0;
-  // Of earlier seeds the last of each source may still be in force.
+  // The last earlier seed of each source may still be in force.
   std::set<std::string> sources;
   std::vector<capture::Seed> last;
   for (auto seed = seeds_.rbegin(); seed != seeds_.rend(); ++seed) {

@@ -9,7 +9,7 @@
 namespace msda::record {
 namespace {
 
-// A tensor whose second dimension is the queries, cut to the first `queries`.
+// Returns a tensor whose second dimension is the queries, cut to the first `queries`.
 msda_tensor first_queries(msda_tensor tensor, int64_t queries) {
   tensor.shape[1] = std::min(tensor.shape[1], queries);
   return tensor;
@@ -28,7 +28,7 @@ double element(const msda_tensor& tensor, int64_t at) {
   }
 }
 
-// As float64, row-major.
+// Returns the values as float64, row-major.
 std::vector<double> values_of(const msda_tensor& tensor) {
   int64_t count = 1;
   for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
@@ -43,8 +43,8 @@ std::vector<double> values_of(const msda_tensor& tensor) {
   return values;
 }
 
-// The number of elements that differ from float64 by more than the tolerance of the operator's tests, or, in 16 bits,
-// by more than a wider one. Any recording has a few: rounding lands a sample in the next cell.
+// Returns the number of elements that differ from float64 by more than the tolerance of the operator's tests, or, in 16
+// bits, by more than a wider one. Any recording has a few: rounding lands a sample in the next cell.
 int64_t misses(const std::vector<double>& recorded, const std::vector<double>& exact, bool in_16_bits) {
   const double atol = in_16_bits ? 5e-2 : 1e-3, rtol = in_16_bits ? 5e-2 : 1e-2;
   int64_t count = 0;
@@ -108,7 +108,7 @@ std::optional<Conventions> confirm_as(msda_dialect dialect, const WrittenTensors
   return (by_few && by_few->are_only_ones()) || all <= kFew ? by_few : confirm_by(all, dialect, tensors);
 }
 
-// Whether the tensors have the operator's ranks; the operator checks the rest.
+// Returns whether the tensors have the operator's ranks; the operator checks the rest.
 bool are_of_a_call(const WrittenTensors& tensors) {
   struct Ranked {
     const char* name;

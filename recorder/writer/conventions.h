@@ -1,4 +1,4 @@
-// The conventions of compiled kernels whose launches do not tell them, determined once for each image of code.
+// The conventions of compiled kernels whose launches do not show them, determined once for each image of code.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ namespace msda::record {
 
 class ConventionsOfKernels {
  public:
-  // Conventions are constants of the image: once the outputs of one call have decided them, they hold for all its
-  // calls. `image` is the digest of the kernel's image, or empty if it is not known.
+  // Returns the image's conventions, if they are known: once the outputs of one call have decided them, they hold for
+  // all calls, because they are constants of the image. `image` is the digest of the kernel's image, or empty if it is
+  // not known.
   std::optional<Conventions> known(uint64_t invocation, const std::string& image) const;
   // Determines them from a call's tensors; nothing if no conventions explain the outputs. If a call leaves them open,
   // later calls with equal inputs do, too.
@@ -25,11 +26,12 @@ class ConventionsOfKernels {
 
   // Notes a call that other conventions explain as well.
   void note_ambiguous(const std::string& image, const std::string& kernel, int64_t invocation);
-  // Invocations whose conventions were open when they were written and have since been decided by another call.
+  // Returns the invocations whose conventions were open when they were written and were decided by a later call.
   std::vector<std::pair<int64_t, Conventions>> decided_later() const;
-  // The number of invocations that are still open, by kernel.
+  // Returns the number of invocations that are still open, by kernel.
   std::map<std::string, int64_t> ambiguous() const;
-  // The capture of the noted invocations has ended; if it was kept, ambiguous() goes on counting the open ones.
+  // Called when the capture of the noted invocations has ended; if it was kept, ambiguous() goes on counting the open
+  // ones.
   void begin_next_capture(bool kept);
 
  private:

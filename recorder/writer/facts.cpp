@@ -54,7 +54,7 @@ capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count
   for_each_call_attribute(facts, take);
   const bool has_dialect = !facts.dialect.empty();
   if (has_dialect) for_each_convention(facts, take);
-  // The rest are facts of the adapter; "unconfirmed" was for settle().
+  // The others are facts of the adapter; "unconfirmed" was for settle().
   facts.texts = std::move(texts);
   for (const auto& [name, value] : begin.integers) {
     if (!capture::is_call_attribute(name, has_dialect) && name != "unconfirmed") facts.integers[name] = value;

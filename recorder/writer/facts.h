@@ -13,7 +13,7 @@ namespace msda::record {
 
 std::optional<int64_t> integer(const std::map<std::string, int64_t>& integers, const char* name);
 
-// `count` is null for a call without duplicates.
+// Returns a call's facts. `count` is null for a call without duplicates.
 capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count);
 
 }  // namespace msda::record

@@ -32,8 +32,8 @@ const char* plural(int64_t count) { return count == 1 ? "" : "s"; }
 // Waits for news of the recorded process, and for its end.
 class Target {
  public:
-  // The target created the socket pair. On Linux before 5.3, and if the target has ended already, only the socket tells
-  // its end.
+  // The target created the socket pair. On Linux before 5.3, and if the target has ended already, only the socket shows
+  // that it has ended.
   Target() {
     ucred maker{};
     socklen_t size = sizeof maker;
@@ -49,7 +49,7 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  // The target waits for the answer to its last cut.
+  // Answers the target, which waits, on its last cut.
   void answer(const spool::CutDone& cut) {
     if (cut.number == answered_ || socket_ < 0) return;
     answered_ = cut.number;
@@ -57,8 +57,8 @@ class Target {
     }  // the target has ended
   }
 
-  // Waits. False when no more news will come: the target has become another program, which closed the socket, or it has
-  // ended, even if its children still have the socket open.
+  // Waits. Returns false when no more news will come: the target has become another program, which closed the socket,
+  // or it has ended, even if its children still have the socket open.
   bool has_news() {
     if (is_gone_) return false;
     constexpr int kForever = -1, kLookAgain = 250;  // milliseconds
@@ -78,8 +78,8 @@ class Target {
   }
 
  private:
-  // Whether the process still maps the memory shared with this one: then it has closed the socket, as it may close any
-  // descriptor, but still records.
+  // Returns whether the process still maps the memory shared with this one: then it has closed the socket, as it may
+  // close any descriptor, but still records.
   bool is_the_same_program() const {
     struct stat shared {};
     if (fstat(kSharedMemory, &shared) != 0) return false;
@@ -152,7 +152,7 @@ void close_output() {
 }  // namespace
 
 int follow(const Options& options) {
-  // The writer ends when the process that it follows does, not when all processes of a job are told to end.
+  // The writer ends when the process that it follows does, not when all processes of a job are asked to end.
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk
   // Checked now: if the descriptor is closed, the next file opened gets the number.

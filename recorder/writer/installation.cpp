@@ -13,7 +13,8 @@ fs::path this_program() {
   std::error_code error;
   fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) return program;
-  // In some containers /proc is not mounted. As the kernel was given the name, from the folder of that time:
+  // In some containers /proc is not mounted. Then the name that the kernel was given serves, relative to the folder of
+  // that time.
   program = fs::canonical(reinterpret_cast<const char*>(getauxval(AT_EXECFN)), error);
   if (error) throw std::runtime_error("/proc is not mounted, so that this program cannot tell where it is installed");
   return program;

@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (!options.spool.empty()) return msda::record::follow(options);
     options.command = app.remaining();
-    // Without --, what follows the first argument that is no flag is the program's.
+    // Without --, the program begins with the first argument that is no flag.
     if (!options.command.empty() && options.command[0].starts_with('-') && options.command[0] != "--") {
       throw std::runtime_error(msda::text::unknown_flag(app, options.command[0]) + " (see --help)");
     }

@@ -12,7 +12,7 @@ namespace {
 
 int64_t element_bytes(const spool::TensorDescription& tensor) { return capture::size_of(type_of(tensor.type)); }
 
-// The tensor was checked when its frame was read.
+// Needs no check: the tensor was checked when its frame was read.
 spool::Extent extent_of(const spool::TensorDescription& tensor) {
   return spool::extent_of(tensor.shape, tensor.strides, element_bytes(tensor)).value();
 }
@@ -81,8 +81,8 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   return memory;
 }
 
-// A quarter of the memory: a block may be twice as large as the tensors in it, as zeros are not copied, and the larger
-// part is to stay free for further calls. So is half of the blocks.
+// Returns whether the bytes fit into a quarter of the memory: a block may be twice as large as the tensors in it, as
+// zeros are not copied, and the larger part must stay free for further calls. So must half of the blocks.
 bool Payloads::may_stay(uint64_t bytes) const {
   return ring_ && kept_blocks_.size() < spool::RingHeader::kBlocks / 2 &&
          kept_bytes_ + bytes <= ring_->most_bytes() / 4;

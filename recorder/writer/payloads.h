@@ -28,29 +28,29 @@ class Payloads {
   Payloads(const Payloads&) = delete;
   Payloads& operator=(const Payloads&) = delete;
 
-  // Whether the bytes are available. Bytes in the shared memory of an earlier process are not.
+  // Returns whether the bytes are available. Bytes in the shared memory of an earlier process are not.
   bool has(const Item& item) const { return item.tensor.block < 0 || item.own || ring_; }
   // Checks the tensors of one call that are larger than their stored bytes (zeros and repeated elements): their size
-  // must be plausible beside the others. Throws spool::Error if not.
+  // must be plausible beside the others. Throws spool::Error if it is not.
   static void check_sizes(const std::vector<Item>& items);
-  // The tensor, row-major; `memory` holds it unless it exists in this form already. Throws spool::Error if the bytes
-  // are gone.
+  // Returns the tensor, row-major; `memory` holds it unless it exists in this form already. Throws spool::Error if the
+  // bytes are gone.
   std::span<const std::byte> bytes(const Item& item, std::vector<std::byte>& memory);
-  // The size of the tensor in row-major form.
+  // Returns the size of the tensor in row-major form.
   static int64_t row_major_bytes(const spool::TensorDescription& tensor);
-  // Whether the bytes are in the spool, where they outlive this process.
+  // Returns whether the bytes are in the spool, where they outlive this process.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
-  // For a call's items that are held for long: leaves their bytes in the shared memory, or copies them into this
+  // Prepares a call's items for being held long: leaves their bytes in the shared memory, or copies them into this
   // process if the target would run short of shared memory.
   void keep(std::vector<Item>& items);
   // Registers a user of the item's bytes in place, until release().
   void use(const Item& item);
   void release(const Item& item);
-  // For the target, if it shares memory with this process.
+  // Answers the target, if it shares memory with this process.
   void answer(const spool::CutDone& cut) {
     if (ring_) ring_->answer(cut);
   }
-  // Launches for which the target found no room in the shared memory.
+  // Returns the launches for which the target found no room in the shared memory.
   spool::Missing missing() const { return ring_ ? ring_->missing() : spool::Missing{}; }
 
  private:

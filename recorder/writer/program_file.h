@@ -1,4 +1,4 @@
-// The file of a program that is to be recorded: what of it decides whether the recorder can be loaded into it.
+// Reads from the file of a program that is to be recorded what decides whether the recorder can be loaded into it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace msda::record {
 
-// The file that execvp would run; empty if there is none.
+// Returns the file that execvp would run; empty if there is none.
 std::filesystem::path find_program(const std::string& program);
 
 struct ProgramFile {

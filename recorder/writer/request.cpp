@@ -47,7 +47,7 @@ void check_kernel(const std::string& kernel) {
   }
 }
 
-// The file name for the pattern, if it does not depend on the process.
+// Returns the file name for the pattern, if it does not depend on the process.
 std::optional<std::string> name_of(const std::string& pattern) {
   std::string name;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -61,7 +61,7 @@ std::optional<std::string> name_of(const std::string& pattern) {
 
 bool exists(const std::string& path, struct stat& status) { return lstat(path.c_str(), &status) == 0; }
 
-// The folder of the output, unless its name depends on the process.
+// Returns the folder of the output, unless its name depends on the process.
 std::optional<fs::path> folder_of(const std::string& pattern) {
   const size_t slash = pattern.rfind('/');
   if (slash == pattern.npos) return ".";
@@ -69,7 +69,7 @@ std::optional<fs::path> folder_of(const std::string& pattern) {
   return folder ? std::optional<fs::path>(*folder) : std::nullopt;
 }
 
-// The recorder adds to the name, while it records or where the name is taken.
+// Checks with room for what the recorder adds to the name, while it records or if the name is taken.
 void check_length(const std::string& pattern, const fs::path& folder, bool replace) {
   const std::string name = fs::path(pattern).filename().string();
   size_t process = 0;  // places of %p

@@ -15,7 +15,7 @@ void settle(Options& options);
 // Returns that other name, absolute; empty if the wanted one is free.
 std::string announce(const Options& options);
 
-// Where msda-record may make a folder if it cannot in TMPDIR: beside the captures.
+// Returns where msda-record may make a folder if it cannot in TMPDIR: beside the captures.
 std::string fallback_folder(const Options& options);
 
 }  // namespace msda::record

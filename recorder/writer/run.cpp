@@ -35,8 +35,8 @@ fs::path preload_library() {
                            ": install it whole");
 }
 
-// A path that LD_PRELOAD can hold: the library's own, or that of a link in the session's folder, which is removed with
-// it. The dynamic loader splits LD_PRELOAD at spaces and colons, and replaces $ORIGIN and the like.
+// Returns a path that LD_PRELOAD can hold: the library's own, or that of a link in the session's folder, which is
+// removed with it. The dynamic loader splits LD_PRELOAD at spaces and colons, and replaces $ORIGIN and the like.
 std::string preloadable_path(const fs::path& library, const std::string& session) {
   constexpr const char* kSpecial = " :$";
   if (library.string().find_first_of(kSpecial) == std::string::npos) return library.string();
@@ -65,8 +65,8 @@ void pass_on(int number) {
   errno = saved;
 }
 
-// This process' signals while it waits for a program. Signals of the terminal reach the program directly and are
-// ignored here; signals that ask a process to end are passed on. Signals that were ignored stay ignored.
+// Handles this process' signals while it waits for a program. Signals of the terminal reach the program directly and
+// are ignored here; signals that ask a process to end are passed on. Signals that were ignored stay ignored.
 class Signals {
  public:
   Signals() {
@@ -152,7 +152,7 @@ void set_environment(const Options& options, const std::string& library, const s
   if (!announced.empty()) set("MSDA_RECORD_ANNOUNCED", announced);
 }
 
-// Why execvp() would not start a program of this name: an errno, or 0 if there is nothing against it.
+// Returns why execvp() would not start a program of this name: an errno, or 0 if there is nothing against it.
 int why_not_startable(const std::string& name) {
   const auto trouble_with = [](const fs::path& path) {
     if (access(path.c_str(), F_OK) != 0) return errno;
@@ -172,7 +172,7 @@ int why_not_startable(const std::string& name) {
   return trouble;
 }
 
-// The exit status of a shell whose program cannot be started.
+// Returns the exit status of a shell whose program cannot be started.
 int cannot_start(const std::string& name, int error) {
   say(fmt::format("{}: {}", name, std::strerror(error)));
   return error == ENOENT ? 127 : 126;
@@ -199,7 +199,7 @@ int status_of(pid_t child, Signals& signals) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// A flag as people type it: shell_word() quotes its dashes.
+// Returns a flag as people type it: shell_word() quotes its dashes.
 std::string typed_word(const std::string& word) {
   const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
   const std::string rest = word.substr(dashes);
@@ -246,7 +246,7 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
   }
   if (first.empty()) return;
   const std::string word = text::shell_word(first);
-  // Digests cannot be replayed: they tell two recordings apart.
+  // Digests cannot be replayed: they only show whether two recordings differ.
   say(options.survey        ? "next: msda-replay survey " + word
       : options.trail       ? fmt::format("next: msda-replay diff {} OTHER.h5, with a trail of another run", word)
       : options.digest_only ? fmt::format("next: msda-replay diff {} OTHER.h5, with another recording", word)

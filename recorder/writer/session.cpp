@@ -91,7 +91,7 @@ bool is_locked(int file) {
   return locked;
 }
 
-// As much as a few sessions' files take.
+// Returns whether there is room for a few sessions' files.
 bool has_room(const std::string& folder) {
   const std::string path = folder + "/room";
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -109,7 +109,7 @@ Session::Session(const std::string& other_folder) {
   std::error_code error;
   const fs::path temporary = fs::temp_directory_path(error);
   for (const std::string& folder : {temporary.string(), other_folder}) {
-    // Absolute: the program may change its working folder.
+    // The path is absolute, because the program may change its working folder.
     if (!folder.empty() && make_in(fs::absolute(folder).string())) break;
   }
   if (folder_.empty()) {
@@ -154,7 +154,7 @@ Session::~Session() {
   for (const int descriptor : {lock_, changes_}) close(descriptor);
 }
 
-// Not more than descriptors suffice for.
+// Opens no more files than there are descriptors for.
 void Session::open_files() {
   constexpr size_t kMost = 500;
   std::error_code ignored;

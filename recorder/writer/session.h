@@ -43,7 +43,7 @@ class Session {
 
   std::string folder_;
   int lock_ = -1;                     // on the folder, held as long as this process lives
-  int changes_ = -1;                  // tells of files that are made in it
+  int changes_ = -1;                  // reports files that are made in it
   std::map<std::string, int> files_;  // by name; -1 once its writer has ended
   size_t open_ = 0;                   // of them
 };

@@ -94,7 +94,7 @@ void for_each_range(int64_t size, int64_t step, Visit&& visit) {
   for (int64_t begin = 0; begin < size; begin += step) visit(Range{begin, std::min(step, size - begin)});
 }
 
-// How many indices of a dimension of `size` fit into `room` if each takes `each`; at least 1.
+// Returns how many indices of a dimension of `size` fit into `room` if each takes `each`; at least 1.
 int64_t step_for(int64_t room, int64_t each, int64_t size) {
   return std::clamp<int64_t>(room / std::max<int64_t>(each, 1), 1, std::max<int64_t>(size, 1));
 }
@@ -152,7 +152,7 @@ class StageAdder {
     }
   }
 
-  // The dimensions of a stage after those of the samples.
+  // Returns the dimensions of a stage after those of the samples.
   std::vector<int64_t> of_sample(size_t stage) const {
     switch (stage) {
       case MSDA_STAGE_INTERPOLATION_WEIGHTS:
@@ -169,8 +169,8 @@ class StageAdder {
     }
   }
 
-  // All stages except grad_value, for as many samples at a time as fit: whole queries, or some heads of one query, or
-  // some points of these. Results are float64 tensors, which hold float32 numbers exactly.
+  // Adds all stages except grad_value, for as many samples at a time as fit: whole queries, or some heads of one query,
+  // or some points of these. Results are float64 tensors, which hold float32 numbers exactly.
   void add_samples() {
     const int64_t bytes = 8 * (11 + 9 * call_.D) * (call_.float64 ? 1 : 2) + (full_ ? 4 * 4 * call_.D : 0);
     const int64_t room = std::max<int64_t>(memory_ / bytes, 1);
@@ -218,7 +218,7 @@ class StageAdder {
     take(MSDA_STAGE_PIXEL_COORDINATES, boxes);
   }
 
-  // The scatter sum is divided by levels, heads and channels, which are independent in it. It uses the loops of
+  // Divides the scatter sum by levels, heads and channels, which are independent in it. It uses the loops of
   // msda_backward: the traced ones of msda_stage give the same bits, but hold all addends of a level.
   void add_grad_value() {
     numbers_ = {};

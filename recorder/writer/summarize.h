@@ -15,7 +15,7 @@ struct Box {
   std::vector<int64_t> offset, shape;
 
   int64_t elements() const;
-  // The index in the whole tensor of element `flat` of the part.
+  // Returns the index in the whole tensor of element `flat` of the part.
   std::vector<int64_t> index_of(int64_t flat) const;
 };
 

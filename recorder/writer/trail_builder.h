@@ -16,7 +16,7 @@ class TrailBuilder {
 
   const capture::Trail& trail() const { return trail_; }
   int64_t launches() const { return launches_; }  // of kernels and of graphs
-  // More than it takes in a file.
+  // Returns more bytes than the trail takes in a file.
   int64_t bytes() const { return bytes_; }
 
  private:

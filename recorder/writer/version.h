@@ -5,13 +5,13 @@
 
 namespace msda::record {
 
-// "1.2.3": the project's, from tools/python/msda_replay/__init__.py.
+// Returns "1.2.3": the project's version, from tools/python/msda_replay/__init__.py.
 std::string version();
 
-// "1.10.8", of the loaded library.
+// Returns "1.10.8", the version of the loaded library.
 std::string hdf5_version();
 
-// The version and the build: compiler, CUDA, HDF5, the recorder's hooks; a line each.
+// Returns the version and the build: compiler, CUDA, HDF5, the recorder's hooks; a line each.
 std::string describe_build(const std::string& program);
 
 }  // namespace msda::record
