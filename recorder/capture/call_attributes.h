@@ -35,7 +35,7 @@ void for_each_convention(Facts& facts, Visit&& visit) {
   visit("align_corners", facts.align_corners);
 }
 
-// Whether an attribute of an invocation is one of these; without a dialect the conventions are not.
+// Returns whether an attribute of an invocation is one of these; without a dialect the conventions are not.
 bool is_call_attribute(std::string_view name, bool has_dialect);
 
 }  // namespace msda::capture

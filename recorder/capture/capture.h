@@ -36,7 +36,8 @@ struct TensorInfo {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;
   std::string digest;  // as written beside the data; empty if the file has none
-  // In elements, as the tensor lay in the recorded program; empty: row-major. Here and in the file it is row-major.
+  // Strides in elements, as the tensor lay in the recorded program; empty: row-major. Here and in the file it is
+  // row-major.
   std::vector<int64_t> strides = {};
 
   int64_t elements() const;
@@ -115,8 +116,8 @@ struct Parameters {
   std::vector<int64_t> offsets, sizes;  // of each parameter in `bytes`
 };
 
-// The text of a call whose outputs other conventions than the recorded ones explain as well: all of them, as "zeros,
-// border" or "zeros align_corners, border align_corners".
+// The text of a call whose outputs other conventions explain as well. It lists all that do, as "zeros, border" or
+// "zeros align_corners, border align_corners".
 inline constexpr char kFittingConventions[] = "fitting_conventions";
 
 // The attributes of one recorded call.
@@ -140,8 +141,8 @@ struct CallFacts {
 // Gives each function its image, which a capture and then all functions hold once.
 void share_images(std::vector<KernelImage>& kernels);
 
-// The function that a call launched. Captures of older recorders have the facts of one function of an image only: there
-// the others have none.
+// Returns the function that a call launched. Captures of older recorders have the facts of one function of an image
+// only: there the others have none.
 std::optional<KernelImage> code_of(const CallFacts& facts, const std::vector<KernelImage>& kernels);
 
 // Another result for the same inputs, results/<name>.
@@ -176,7 +177,7 @@ struct Invocation {
   const Result* reference() const;  // the result whose role is "reference", or null
 };
 
-// The tensor with this name, or null.
+// Returns the tensor with this name, or null.
 const TensorInfo* find(std::span<const TensorInfo> tensors, std::string_view name);
 
 }  // namespace msda::capture

@@ -5,7 +5,7 @@
 namespace msda::capture {
 namespace {
 
-// Of characters, not of bytes: nlohmann/json 3.11.2 takes std::char_traits of what it reads, and libc++ has them for
+// Reads characters, not bytes: nlohmann/json 3.11.2 takes std::char_traits of what it reads, and libc++ has them for
 // characters only.
 template <class Json>
 Json parse_cbor(std::span<const std::byte> cbor) {

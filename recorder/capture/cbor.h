@@ -13,7 +13,7 @@ namespace msda::capture {
 // Throws nlohmann::json::exception.
 nlohmann::json json_of_cbor(std::span<const std::byte> cbor);
 std::vector<uint8_t> cbor_of(const nlohmann::json& json);
-// With the members of objects in their order.
+// Keeps the members of objects in their order.
 nlohmann::ordered_json ordered_json_of_cbor(std::span<const std::byte> cbor);
 std::vector<uint8_t> cbor_of(const nlohmann::ordered_json& json);
 

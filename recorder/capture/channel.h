@@ -23,15 +23,15 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
-  // From now on to wait no longer than that: then sending and receiving fail with errno EAGAIN, at the latest after
-  // twice that time where bytes arrive now and then.
+  // Limits each wait from now on: after this time sending and receiving fail with errno EAGAIN, or, if bytes arrive now
+  // and then, after at most twice that time.
   void allow(std::chrono::seconds patience);
 
-  // False if the other side has ended, as below.
+  // Returns false if the other side has ended, as the functions below do.
   bool send(Kind kind, std::span<const std::byte> bytes) const;
   std::optional<Frame> receive_header() const;
   bool receive_into(std::span<std::byte> bytes) const;
-  // Memory grows with what has arrived, not with what the header promises.
+  // Memory grows with what has arrived, not with the size in the header.
   std::optional<std::vector<std::byte>> receive_body(const Frame& frame) const;
 
  private:

@@ -66,7 +66,7 @@ void compare_attributes(const ContentEntry& was, const ContentEntry& is, const a
   }
 }
 
-// Of a line after its path.
+// Reads the rest of a line, after its path.
 ContentEntry entry_of(std::string_view line) {
   ContentEntry entry;
   for (std::string* field : {&entry.kind, &entry.type, &entry.shape, &entry.digest}) *field = decoded(cut(line, ' '));

@@ -26,7 +26,7 @@ struct ContentEntry {
 };
 using Contents = std::map<std::string, ContentEntry>;  // by path
 
-// One line for each object, in the order of their paths' bytes (docs/capture-format.md).
+// Returns one line for each object, in the order of their paths' bytes (docs/capture-format.md).
 std::string to_text(const Contents& contents);
 
 // A difference from what was written.
@@ -35,17 +35,17 @@ struct Difference {
   std::string why;     // "is missing", "has another shape: ..."
 };
 
-// A list as it was written, compared with one object after another: a capture may hold millions, and their
-// descriptions are many times as large as their lines.
+// Compares a list as it was written with one object after another: a capture may hold millions, and their descriptions
+// are many times as large as their lines.
 class ListedContents {
  public:
   // Throws std::invalid_argument for any text that to_text() does not produce. Lines are read as they are compared.
   explicit ListedContents(std::string text);
   ListedContents(const ListedContents&) = delete;
   ListedContents& operator=(const ListedContents&) = delete;
-  // Each object at most once.
+  // Compares an object; call it at most once for each.
   void compare(const std::string& path, const ContentEntry& found, std::vector<Difference>& differences);
-  // The objects that `concerns` and were not compared.
+  // Adds the objects that `concerns` and that were not compared.
   void add_missing(const std::function<bool(std::string_view path)>& concerns, std::vector<Difference>& differences);
 
  private:

@@ -88,7 +88,7 @@ struct AttributeEntry {
   std::optional<std::string> text;  // of one that is one text
 };
 
-// Half of the digest's digits: the list is long, and it has to reveal accidents, not forgery.
+// Keeps half of the digest's digits: the list is long, and it must reveal accidents, not forgery.
 AttributeEntry describe_attribute(hid_t object, const std::string& name) {
   const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
   const Type type(H5Aget_type(attribute.get()));

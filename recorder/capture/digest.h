@@ -8,10 +8,10 @@
 
 namespace msda::capture {
 
-// The digest of the bytes as stored in the file: row-major, little-endian.
+// Returns the digest of the bytes as stored in the file: row-major, little-endian.
 std::string digest(std::span<const std::byte> bytes);
 
-// The same for bytes that arrive in pieces.
+// Computes the same digest from bytes that arrive in pieces.
 class Digester {
  public:
   Digester();

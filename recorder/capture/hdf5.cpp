@@ -151,7 +151,7 @@ Boxes boxes_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {
   return boxes;
 }
 
-// In one piece.
+// Reads it in one piece.
 bool read_whole(hid_t dataset, hid_t type, int64_t bytes, const Visit& visit) {
   std::vector<std::byte> whole(static_cast<size_t>(bytes));
   if (H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, whole.data()) < 0) return false;
@@ -173,7 +173,7 @@ bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, c
   for (;;) {
     const int64_t now = std::min(rows, shape[split] - static_cast<int64_t>(start[split]));
     count[split] = static_cast<hsize_t>(now);
-    // Of the same rank: libhdf5 would go through a chunk's elements one by one.
+    // The space has the same rank, or libhdf5 would go through a chunk's elements one by one.
     const Space in_memory(H5Screate_simple(static_cast<int>(shape.size()), count.data(), nullptr));
     if (H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
         H5Dread(dataset, type, in_memory.get(), in_file.get(), H5P_DEFAULT, piece.data()) < 0) {

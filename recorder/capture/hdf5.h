@@ -53,36 +53,38 @@ using Properties = Handle<H5Pclose>;
 // what was left open on purpose. Must be called before any other function of HDF5.
 void silence();
 
-// The innermost message on HDF5's error stack, to be appended to an error message; empty if there is none.
+// Returns the innermost message on HDF5's error stack, to be appended to an error message; empty if there is none.
 std::string last_error();
 
 struct Link {
   std::string name;
   bool is_hard;
 };
-// A group's links and an object's attributes, sorted by name. False if not all can be listed.
+// List a group's links and an object's attributes, sorted by name. Return false if not all can be listed.
 bool list_links(hid_t group, std::vector<Link>& links);
 bool list_attributes(hid_t object, std::vector<std::string>& names);
 
-// The type in the file: little-endian, float16 and bfloat16 as HDF5 floats of their own layout, which any HDF5 reader
-// converts (h5py shows bfloat16 as float32).
+// Returns the type in the file: little-endian, float16 and bfloat16 as HDF5 floats of their own layout, which any HDF5
+// reader converts (h5py shows bfloat16 as float32).
 Type file_type(ElementType type);
 
-// Of so many bytes: 1, 2, 4 or 8. Not to be closed.
+// Returns the type of so many bytes: 1, 2, 4 or 8. It must not be closed.
 hid_t unsigned_type(size_t bytes);
 
-// Whether a type's fields lie within it. libhdf5 does not check, and converts from memory beyond a number's end.
+// Returns whether a type's fields lie within it. libhdf5 does not check, and converts from memory beyond a number's
+// end.
 bool is_sound(hid_t type);
 
 // Visits a dataset's data, row-major, in elements of `type`; `shape` is its shape. The data arrive in pieces of some
-// megabytes, or of whole chunks, which would be unpacked again for each piece otherwise. False if reading fails.
+// megabytes, or of whole chunks, which would be unpacked again for each piece otherwise. Returns false if reading
+// fails.
 using Visit = std::function<void(std::span<const std::byte>)>;
 bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, const Visit& visit);
 
-// Bytes of memory that read_pieces() takes, for a piece and for unpacking chunks.
+// Returns bytes of memory that read_pieces() takes, for a piece and for unpacking chunks.
 int64_t memory_to_read(hid_t dataset, hid_t type, const std::vector<int64_t>& shape);
 
-// The digest of these data. Empty if reading fails.
+// Returns the digest of these data. Empty if reading fails.
 std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape);
 
 }  // namespace msda::capture::hdf5

@@ -55,7 +55,7 @@ class Limits {
     allow_memory(0);
   }
 
-  // Many times what a request needs; packed zeros are more than the file's size tells.
+  // Allows many times what a request needs; packed zeros take more time than the file's size suggests.
   void allow_time(int64_t tensor_bytes = 0) const {
     rusage used{};
     getrusage(RUSAGE_SELF, &used);
@@ -63,8 +63,8 @@ class Limits {
     set(RLIMIT_CPU, static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + seconds));
   }
 
-  // Enough for a file's description and for a tensor three times: a tensor stored in one chunk is unpacked into another
-  // buffer, which grows by doubling. A sanitizer keeps some time what is freed, and surrounds what is not.
+  // Allows enough for a file's description and for a tensor three times: a tensor stored in one chunk is unpacked into
+  // another buffer, which grows by doubling. A sanitizer keeps freed memory for some time, and surrounds the rest.
   void allow_memory(int64_t tensor_bytes) const {
     constexpr int64_t kForFacts = int64_t{512} << 20, kTimes = kSanitized ? 4 : 1;
     set(RLIMIT_AS, static_cast<rlim_t>(address_space_ + kTimes * (kForFacts + file_bytes_ + 3 * tensor_bytes)));
@@ -190,7 +190,7 @@ class Server {
   if (socket != kSocket) dup2(socket, kSocket);
   syscall(SYS_close_range, kSocket + 1, ~0U, 0);  // glibc before 2.34 lacks close_range()
   for (const int signal : {SIGXCPU, SIGTERM}) std::signal(signal, SIG_DFL);
-  // A sanitizer tells in its log whose mistake a crash is: libhdf5's, or ours.
+  // A sanitizer's log shows whose mistake a crash is: libhdf5's, or ours.
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) {
     if (!kSanitized) std::signal(signal, SIG_DFL);
   }
@@ -277,7 +277,7 @@ struct IsolatedReader::Impl {
     }
   }
 
-  // The child checked that the file can hold so many bytes.
+  // The child has checked that the file can hold so many bytes.
   std::vector<std::byte> trail_dataset(const std::string& name, int64_t bytes) {
     std::vector<std::byte> data(static_cast<size_t>(bytes));
     request("trail_data", name);
@@ -294,7 +294,7 @@ struct IsolatedReader::Impl {
     return status;
   }
 
-  // Says how the child ended.
+  // Throws an error that says how the child ended.
   [[noreturn]] void has_died() {
     if (child > 0) kill(child, SIGTERM);  // if it has not ended: its answer was invalid
     const int status = wait();
@@ -346,7 +346,7 @@ std::vector<KernelImage> IsolatedReader::kernels() const {
 }
 Invocation IsolatedReader::invocation(int64_t id) const { return impl_->get<Invocation>("invocation", id); }
 std::vector<Invocation> IsolatedReader::outlines(std::span<const int64_t> ids) const {
-  constexpr size_t kAtOnce = 1000;  // as messages take many times the memory of what they tell
+  constexpr size_t kAtOnce = 1000;  // as messages take many times the memory of their content
   std::vector<Invocation> all;
   for (; !ids.empty(); ids = ids.subspan(std::min(kAtOnce, ids.size()))) {
     const auto some = ids.first(std::min(kAtOnce, ids.size()));

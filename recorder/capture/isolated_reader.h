@@ -40,10 +40,10 @@ class IsolatedReader {
   std::optional<int64_t> trail_launches() const;
   const std::vector<int64_t>& invocation_ids() const;
   Invocation invocation(int64_t id) const;
-  // Several at once, as thousands of separate requests would each wait for the child.
+  // Reads several at once, because thousands of separate requests would each wait for the child.
   std::vector<Invocation> outlines(std::span<const int64_t> ids) const;
   Tensor read(const TensorInfo& info) const;
-  // Of many invocations by several processes, which libhdf5, not the disk, keeps busy.
+  // Verifies many invocations by several processes, because libhdf5, not the disk, limits the speed.
   Verification verify() const;
 
  private:

@@ -52,7 +52,7 @@ std::vector<std::byte> HeaderCheck::read(uint64_t address, uint64_t bytes) const
   return result;
 }
 
-// Little-endian; 0 if it does not lie within the bytes.
+// Reads little-endian. Returns 0 if the number does not lie within the bytes.
 uint64_t HeaderCheck::number(std::span<const std::byte> bytes, size_t at, size_t size) const {
   if (size > 8 || at > bytes.size() || size > bytes.size() - at) return 0;
   uint64_t result = 0;

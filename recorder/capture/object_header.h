@@ -19,11 +19,11 @@ inline constexpr std::string_view kBrokenAttribute = "its parts do not lie withi
 
 class HeaderCheck {
  public:
-  // For a file that libhdf5 has open for reading; uses its descriptor.
+  // Takes a file that libhdf5 has open for reading, and uses its descriptor.
   explicit HeaderCheck(hid_t file);
 
-  // The name of an attribute whose parts do not lie within it; nothing if there is none. Call it before reading any
-  // attribute of the object. Headers of version 2 have checksums, which libhdf5 compares.
+  // Returns the name of an attribute whose parts do not lie within it; nothing if there is none. Call it before reading
+  // any attribute of the object. Headers of version 2 have checksums, which libhdf5 compares.
   std::optional<std::string> broken_attribute(hid_t object) const;
 
  private:

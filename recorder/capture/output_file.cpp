@@ -30,7 +30,7 @@ bool is_file_at(int descriptor, const std::string& name) {
          here.st_ino == there.st_ino;
 }
 
-// Opens nothing to find out: a FIFO or a device would notice.
+// Opens nothing to find out, because a FIFO or a device would notice.
 void check_replaceable(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || (S_ISREG(status.st_mode) && may_be_capture(path))) return;
@@ -86,7 +86,7 @@ std::string OutputFile::by_descriptor() const {
 void OutputFile::become(int descriptor) {
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   if (copy < 0) throw Error(fmt::format("{}: cannot keep it open: {}", path_, std::strerror(errno)));
-  flock(copy, LOCK_EX | LOCK_NB);  // without locks in the file system, readers cannot tell
+  flock(copy, LOCK_EX | LOCK_NB);  // without locks in the file system, readers cannot see it
   close(std::exchange(descriptor_, copy));
   watch_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (watch_ >= 0) inotify_add_watch(watch_, by_descriptor().c_str(), IN_CLOSE_WRITE);

@@ -13,8 +13,8 @@ namespace msda::capture {
 // What every HDF5 file begins with.
 inline constexpr std::string_view kHdf5Signature = "\x89HDF\r\n\x1a\n";
 
-// Whether the regular file at `path` is an HDF5 file, empty, or begins with zeros, as what a killed writer leaves: what
-// a new capture may replace. It is not followed if it is a link.
+// Returns whether the regular file at `path` is an HDF5 file, empty, or begins with zeros, as what a killed writer
+// leaves: what a new capture may replace. It is not followed if it is a link.
 bool may_be_capture(const std::string& path);
 
 class OutputFile {
@@ -28,10 +28,10 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   const std::string& path() const { return path_; }
-  // A name that opens this very file, even if its name in the folder means another file by now.
+  // Returns a name that opens this very file, even if its name in the folder means another file by now.
   std::string by_descriptor() const;
-  // Takes over the descriptor of that second opening and closes the first. It stays locked as long as it or a copy is
-  // open, so that readers can tell that the file is being written.
+  // Takes over the descriptor of that second opening and closes the first. The file stays locked as long as it or a
+  // copy is open, so that readers can see that it is being written.
   void become(int descriptor);
 
   // Makes it the file at `path`, for good.
@@ -39,19 +39,19 @@ class OutputFile {
   bool is_published() const { return published_; }
   // Makes it a file that is removed in the end.
   void withdraw() { published_ = false; }
-  // Whether `path` is this file. Only once published.
+  // Returns whether `path` is this file. Call it only after publish().
   bool is_in_place() const;
-  // Somebody has removed it: writes its content to this name, if that is free. False if it cannot.
+  // Called if somebody has removed it: writes its content to this name, if that is free. Returns false if it cannot.
   bool put_back_at(const std::string& name);
-  // Whether another program has had it open for writing, as far as the system tells.
+  // Returns whether another program has had it open for writing, as far as the system shows.
   bool was_disturbed();
 
-  // Reserves disk space for `bytes` bytes from `begin` on. False if there is none, or if fewer than `spared` bytes
-  // would then be free.
+  // Reserves disk space for `bytes` bytes from `begin` on. Returns false if there is none, or if fewer than `spared`
+  // bytes would then be free.
   bool reserve(uint64_t begin, int64_t bytes, int64_t spared);
-  // Best effort.
+  // Cuts the file off there; best effort.
   void cut(uint64_t end);
-  // Writing has ended.
+  // Called when writing has ended.
   void unlock();
 
  private:

@@ -38,37 +38,38 @@ class Reader {
 
   Run run() const;
   std::vector<Seed> seeds() const;
-  // Of several functions of one image, one has the image (share_images).
+  // Returns the kernels; of several functions of one image, one has the image (share_images).
   std::vector<KernelImage> kernels() const;
 
-  // Empty without a survey.
+  // Returns nothing without a survey.
   std::vector<SurveyedKernel> survey() const;
 
-  // Nothing without a trail. Every index of a trail is in its list, or kNoEntry.
+  // Returns nothing without a trail. Every index of a trail is in its list, or kNoEntry.
   std::optional<Trail> trail() const;
-  // How many kernels it launches, in less time.
+  // Returns how many kernels it launches, in less time.
   std::optional<int64_t> trail_launches() const;
-  // The same in parts: the sizes, checked against the file, then one dataset in pieces.
+  // Return the trail in parts: the sizes, checked against the file, then one dataset in pieces.
   std::optional<TrailOutline> trail_outline() const;
   void read_trail(const std::string& dataset, const std::function<void(std::span<const std::byte>)>& visit) const;
 
-  // Numbers of the invocations in the file, ascending; a number may be missing where a recorder kept only some.
+  // Returns the numbers of the invocations in the file, ascending; a number may be missing if a recorder kept only
+  // some.
   const std::vector<int64_t>& invocation_ids() const;
-  // Everything about one invocation except its tensors' data. Checks the rank and the type of each tensor that the
-  // format knows, and that its data is in the file.
+  // Returns everything about one invocation except its tensors' data. Checks the rank and the type of each tensor that
+  // the format knows, and that its data is in the file.
   Invocation invocation(int64_t id) const;
-  // What `list` shows of it, in less time: tensors without digests and strides, stages without numbers, no recorder's
-  // digests and no parameters.
+  // Returns what `list` shows of it, in less time: tensors without digests and strides, stages without numbers, no
+  // recorder's digests and no parameters.
   Invocation outline(int64_t id) const;
 
-  // A tensor's data, in the element type of `info`.
+  // Returns a tensor's data, in the element type of `info`.
   Tensor read(const TensorInfo& info) const;
-  // The same in pieces.
+  // As read(), in pieces.
   void read_pieces(const TensorInfo& info, const std::function<void(std::span<const std::byte>)>& visit) const;
 
-  // The digest of a dataset's data as it is now, and as read() gives it.
+  // Returns the digest of a dataset's data as it is now, and as read() gives it.
   std::string digest_of(const TensorInfo& dataset) const;
-  // All differences from what was written: by digests, and by the list of contents if there is one. Without
+  // Returns all differences from what was written: by digests, and by the list of contents if there is one. Without
   // a list and any difference, reads every invocation, as invocation() does, and throws the first one's Error. Several
   // readers may do a part each: their invocations, and the first everything else.
   Verification verify(size_t part = 0, size_t parts = 1) const;

@@ -436,7 +436,7 @@ std::vector<Invocation::Stage> Reader::Impl::stages(const Group& invocation, Det
     }
     if (stage.facts || stage.full) result.push_back(std::move(stage));
   }
-  // They arrive sorted by name; the order of computation is wanted.
+  // They arrive sorted by name, but the order of computation is needed.
   std::ranges::stable_sort(result, {}, [](const Invocation::Stage& stage) {
     const auto order = all_stages();
     return std::ranges::find(order, stage.name, &TensorSchema::name) - order.begin();

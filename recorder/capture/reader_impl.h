@@ -53,16 +53,16 @@ struct Reader::Impl {
   std::function<void(int64_t)> before_reading = [](int64_t) {};
 
   [[noreturn]] void fail(const std::string& message) const;
-  // For errors that only damage explains.
+  // Throws an error that only damage explains.
   [[noreturn]] void fail_damaged(const std::string& message) const;
   [[noreturn]] void fail_attribute(const Node& node, const std::string& name, const std::string& message) const;
 
-  // By an object's path, or by its name in a group; follows hard links only.
+  // Opens by an object's path, or by its name in a group; follows hard links only.
   Node open(const std::string& where) const;
   Group open_group(const std::string& where) const;
   Node open_dataset(const std::string& where) const;
   Node open_member(const Group& parent, const std::string& name) const;
-  // Nothing if there is none.
+  // Returns nothing if there is none.
   std::optional<Group> open_subgroup(const Group& parent, const std::string& name) const;
   Node open_from(hid_t parent, const std::string& name, const std::string& where) const;
   Node opened(hid_t object, const std::string& where) const;
@@ -73,16 +73,16 @@ struct Reader::Impl {
   std::optional<hdf5::Attribute> attribute(const Node& node, const std::string& name) const;
 
   std::string text(const Node& node, const std::string& name) const;
-  // Nothing if the attribute is not one text.
+  // Returns nothing if the attribute is not one text.
   std::optional<std::string> text_in(const Node& node, const std::string& name, const hdf5::Attribute& attribute) const;
   std::string read_text(const Node& node, const std::string& name, const hdf5::Attribute& attribute,
                         const hdf5::Type& type) const;
 
-  // All text attributes of a member of the group.
+  // Returns all text attributes of a member of the group.
   std::map<std::string, std::string> texts(const Group& parent, const std::string& name) const;
   std::map<std::string, std::string> texts(const Node& node) const;
   std::map<std::string, int64_t> integers(const Node& node) const;
-  // Attributes whose type is a floating-point one.
+  // Returns the attributes whose type is a floating-point one.
   std::map<std::string, double> reals(const Node& node) const;
 
   std::vector<std::string> attribute_names(const Node& node) const;
@@ -94,11 +94,11 @@ struct Reader::Impl {
   std::optional<double> real(const Node& node, const std::string& name) const;
   std::optional<std::array<int64_t, 3>> triple(const Node& node, const std::string& name) const;
 
-  // Bytes that reading the dataset would take, after checking that the file can hold them.
+  // Returns bytes that reading the dataset would take, after checking that the file can hold them.
   int64_t checked_bytes(const std::string& name, hid_t dataset, int64_t element_size,
                         std::vector<int64_t>& shape) const;
 
-  // Throws if the machine has not the memory for what is kept of the dataset, and for reading it.
+  // Throws if the machine lacks the memory for what is kept of the dataset, and for reading it.
   void check_memory(const std::string& name, hid_t dataset, hid_t type, const std::vector<int64_t>& shape,
                     int64_t kept_bytes) const;
 
@@ -109,7 +109,7 @@ struct Reader::Impl {
 
   Parameters parameters(const Node& dataset) const;
 
-  // One of the attributes of call_attributes.h.
+  // Reads one of the attributes of call_attributes.h.
   void read_fact(const Node& node, const std::string& name, std::string& fact) const;
   void read_fact(const Node& node, const std::string& name, bool& fact) const;
   void read_fact(const Node& node, const std::string& name, std::optional<int64_t>& fact) const;
@@ -128,20 +128,20 @@ struct Reader::Impl {
 
   Invocation invocation(int64_t id, Detail detail) const;
 
-  // Nothing if there is none.
+  // Returns nothing if there is none.
   std::optional<Group> trail_group() const;
   int64_t checked_trail_bytes(const Node& dataset, size_t element_bytes) const;
 
-  // The type in memory in which read() and digest_of() return the elements: that of the format, whatever the file's
-  // byte order and field widths are; for a dataset that is no tensor, the file's own.
+  // Returns the type in memory in which read() and digest_of() return the elements: that of the format, whatever the
+  // file's byte order and field widths are; for a dataset that is no tensor, the file's own.
   hdf5::Type type_to_read(const std::string& name, hid_t stored) const;
   std::string digest_of(const std::string& name, hid_t dataset) const;
 
-  // What is wrong with a dataset's data, if anything is.
+  // Returns what is wrong with a dataset's data, if anything is.
   std::optional<std::string> fault_of_data(const std::string& name, hid_t dataset, const ContentEntry& entry) const;
-  // The file's list of contents, if it has one.
+  // Returns the file's list of contents, if it has one.
   std::unique_ptr<ListedContents> listed(const Reader& reader) const;
-  // Throws the Error of the first that is damaged. Adds the tensors that an invocation's digests name and it lacks.
+  // Throws the Error of the first damaged one. Adds the tensors that an invocation's digests name and it lacks.
   void check_invocations(const Reader& reader, const hdf5::Share& share, std::vector<Difference>& differences) const;
 
   Tensor read(const Node& dataset, const TensorInfo& info) const;

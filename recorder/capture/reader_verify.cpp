@@ -98,14 +98,14 @@ Verification Reader::verify(size_t part, size_t parts) const {
     std::ranges::stable_sort(*differences, {}, &Difference::object);
     std::ranges::move(*differences, std::back_inserter(result.differences));
   }
-  // Each of a trail's datasets may be as it was written, and its indices be out of their lists.
+  // Each of a trail's datasets may be as it was written, while its indices are out of their lists.
   if (result.differences.empty() && part == 0) trail();
-  // With a list, all is as its writer made it, who checked shapes and types.
+  // With a list, everything is as its writer made it, and the writer checked shapes and types.
   if (result.differences.empty() && !list) impl_->check_invocations(*this, share, result.differences);
   return result;
 }
 
-// Shapes and types. Of an invocation with tensors, the recorder's own digests say which ones there were.
+// Checks shapes and types. The recorder's own digests say which tensors an invocation with tensors had.
 void Reader::Impl::check_invocations(const Reader& reader, const hdf5::Share& share,
                                      std::vector<Difference>& differences) const {
   for (const int64_t id : ids) {

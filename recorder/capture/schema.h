@@ -12,8 +12,8 @@ inline constexpr std::string_view kFormat = "msda-capture";
 // Readers refuse any other version. Raise it when a reader of the old one would misread a new file.
 inline constexpr int64_t kFormatVersion = 1;
 
-// /kernels has a group for each image, named by its digest, with the facts of one recorded function; those of another
-// function of the same image are in a group named by digest, this, and the function.
+// /kernels has a group for each image, named by its digest, with the facts of one recorded function. The facts of
+// another function of that image are in a group named by digest, this separator, and the function.
 inline constexpr char kFunctionSeparator = ' ';
 
 enum class ElementType { kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8 };
@@ -30,11 +30,11 @@ struct TensorSchema {
   bool is_integer;                               // int32 or int64; otherwise one of the floating-point types
 };
 
-// Null for a name that the format does not know.
+// Returns null for a name that the format does not know.
 const TensorSchema* find_tensor(std::string_view name);
-// The stages' intermediate tensors, in stages/<stage>/full.
+// Returns the stages' intermediate tensors, in stages/<stage>/full.
 const TensorSchema* find_stage(std::string_view name);
-// All of them, in the order of their computation.
+// Returns all of them, in the order of their computation.
 std::span<const TensorSchema> all_stages();
 
 }  // namespace msda::capture

@@ -55,7 +55,7 @@ void for_each_summary_attribute(Summary& summary, Visit&& visit) {
   visit("largest_magnitude", summary.largest_magnitude);
 }
 
-// For the additional attributes of float64/.
+// Calls visit(name, field) for the additional attributes of float64/.
 template <class InFloat64, class Visit>
 void for_each_difference_attribute(InFloat64& in_float64, Visit&& visit) {
   visit("largest_absolute_difference", in_float64.largest_absolute_difference);

@@ -25,7 +25,7 @@ enum class TrailKind : uint8_t {
 
 inline constexpr uint32_t kNoEntry = 0xffffffff;
 
-// An index is into the trail's lists; kNoEntry: it has none.
+// An index refers to the trail's lists; kNoEntry: it has none.
 struct TrailRow {
   uint64_t digest = 0;  // of what it wrote; words that are addresses of device memory count as equal
   uint64_t bytes = 0;   // that the digest is of
@@ -69,7 +69,7 @@ struct Trail {
   // Bytes of parameters at their offsets; a word of 8 bytes that is an address is kAddress instead.
   std::vector<std::vector<std::byte>> parameters;
   static constexpr uint64_t kAddress = 0x2173736572646441;  // "Address!"
-  // A row's parameters are those of the list, but for these words.
+  // A row's parameters are those of the list, except for these words.
   struct Change {
     uint64_t row;
     uint32_t offset;

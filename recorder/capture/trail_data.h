@@ -34,7 +34,7 @@ TrailData to_data(const Trail& trail);
 // which says what is wrong.
 Trail to_trail(const TrailData& data);
 
-// The lists of names, /trail/names, as JSON; the same exception. Text that is no UTF-8 is replaced.
+// Returns the lists of names, /trail/names, as JSON; throws the same exception. Text that is not UTF-8 is replaced.
 std::string names_to_json(const Trail& trail);
 void names_from_json(std::string_view json, Trail& trail);
 

@@ -77,7 +77,7 @@ Writer::Writer(const std::string& path, IfExists if_exists, const std::string& t
   impl_->attribute(root, "created", now());
   impl_->group("/invocations");
   flush();
-  // Now, not before: HDF5 has truncated the file, and ext4 writes all of such a file to the disk when it is next
+  // Done now, not before: HDF5 has truncated the file, and ext4 writes all of such a file to the disk when it is next
   // closed, as its first opening is here.
   void* descriptor = nullptr;
   impl_->check(H5Fget_vfd_handle(root, H5P_DEFAULT, &descriptor), "look at it");

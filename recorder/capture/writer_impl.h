@@ -25,7 +25,7 @@ inline hdf5::Type string_type() {
   return type;
 }
 
-// As h5py writes a bool.
+// Returns the type as which h5py writes a bool.
 inline hdf5::Type bool_type() {
   hdf5::Type type(H5Tenum_create(H5T_STD_I8LE));
   int8_t value = 0;
@@ -82,7 +82,7 @@ struct Writer::Impl {
     if (status < 0) fail(doing);
   }
 
-  // Where a function's facts are: those of the function that brought the image are beside it.
+  // Returns where a function's facts are: those of the function that brought the image are beside it.
   std::string path_of_kernel(const std::string& digest, const std::string& name) const;
 
   hdf5::Group group(const std::string& name) const {
@@ -139,7 +139,7 @@ struct Writer::Impl {
     if (!value.empty()) attribute(object, name, value);
   }
 
-  // One of the attributes of call_attributes.h; `kernel` is written even if the name is unknown.
+  // Writes one of the attributes of call_attributes.h; `kernel` is written even if the name is unknown.
   void fact(hid_t object, const std::string& name, const std::string& value) const {
     if (!value.empty() || name == "kernel") attribute(object, name, value);
   }
@@ -153,7 +153,7 @@ struct Writer::Impl {
     attribute(object, name, value);
   }
 
-  // Chunks of 1 MiB, along the first dimension that has so much.
+  // Chooses chunks of 1 MiB, along the first dimension that has so much.
   hdf5::Properties layout_of(const std::vector<hsize_t>& sizes, hid_t type, Packing packing) const {
     constexpr hsize_t kChunk = 1 << 20;
     const hsize_t worth_it = packing == Packing::kShuffled ? 1 << 10 : 1 << 14;
@@ -242,7 +242,7 @@ struct Writer::Impl {
     return found->second;
   }
 
-  // A field of a stage's summary.
+  // Writes a field of a stage's summary.
   void field(hid_t object, const std::string& name, const std::optional<Extreme>& extreme) const {
     if (!extreme) return;
     attribute(object, name, extreme->value);

@@ -14,8 +14,8 @@
 namespace msda::capture {
 namespace {
 
-// The process that holds a lock on the file, as /proc/locks has it. A file of an overlay, as containers have, has
-// another number there.
+// Returns the process that holds a lock on the file, as /proc/locks has it. A file of an overlay, as containers have,
+// has another number there.
 std::string holder_of(const struct stat& file) {
   const std::string wanted = fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
   std::ifstream locks("/proc/locks");
