@@ -28,7 +28,8 @@ struct FoundInPiece {
 };
 static_assert(sizeof(FoundInPiece) == 48, "as in changed.ptx");
 
-// On the device: what is found of each piece, and a count of blocks. On the host: a sequence number, and the former.
+// On the device: what is found of each piece, and a count of blocks. On the host: a sequence number, then what is
+// found.
 inline constexpr size_t kChangedSlotBytes = kMostSavedPieces * sizeof(FoundInPiece) + sizeof(uint64_t);
 
 class ChangedTable : public PieceTable<SavedPiece, kMostSavedPieces, 16 * kChangedThreads> {

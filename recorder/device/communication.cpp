@@ -32,7 +32,7 @@ bool is_fence_beyond_a_block(const InstructionWords& words) {
   return scope == kGpu || scope == kSystem;
 }
 
-// The name that an atomic on global memory counts under, or null.
+// Returns the name that an atomic on global memory counts under, or null.
 const char* kind_of_atomic(const InstructionWords& words, const Atomic& atomic) {
   constexpr unsigned kExchange = 8;
   const bool compares = words.opcode() == 0x18B || words.opcode() == 0x1A9;
@@ -43,7 +43,7 @@ const char* kind_of_atomic(const InstructionWords& words, const Atomic& atomic) 
   return atomic.may_be_float ? "used_float_atomics" : "used_integer_atomics";
 }
 
-// The name that an instruction counts under, or null.
+// Returns the name that an instruction counts under, or null.
 const char* kind_of(std::span<const std::byte, kInstructionBytes> instruction, int architecture) {
   constexpr int kBlackwell = 100;  // the first with loads and stores of 256 bits
   const InstructionWords words(instruction);
@@ -67,7 +67,7 @@ const char* kind_of(std::span<const std::byte, kInstructionBytes> instruction, i
   return atomic && atomic->kind == Atomic::Kind::kGlobal ? kind_of_atomic(words, *atomic) : nullptr;
 }
 
-// Whether what counts under this name reads. Stores and fences alone hand on nothing that a block reads.
+// Returns whether what counts under this name reads. Stores and fences alone hand on nothing that a block reads.
 bool reads(std::string_view kind) { return kind != "strong_stores" && kind != "fences"; }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // the order in which blocks arrive without any floating-point atomic: locks, tickets, counters of finished blocks,
 // look-back in scans, barriers of a whole grid. Pure functions of the bytes, which may be damaged.
 //
-// Instructions count whose scope is the device or the system. Those of a block's scope, and of shared memory, let the
-// threads of a block communicate. A generic address counts although it may be in shared memory.
+// Instructions count whose scope is the device or the system. Instructions of a block's scope, and of shared memory,
+// let the threads of a block communicate. A generic address counts although it may be in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Communication {
   bool may_communicate = false;
 };
 
-// Nothing if the cubin does not hold the function, or the architecture ("sm_90") is none of sm_80 to sm_121.
+// Returns nothing if the cubin does not hold the function, or the architecture ("sm_90") is none of sm_80 to sm_121.
 std::optional<Communication> communication_in(std::span<const std::byte> cubin, std::string_view function,
                                               std::string_view architecture);
 
@@ -42,7 +42,8 @@ struct CommunicatingInstruction {
   const char* kind = "";
 };
 
-// Those that make may_communicate true, ascending by offset. None where communication_in() gives nothing.
+// Returns the instructions that make may_communicate true, ascending by offset; none if communication_in() returns
+// nothing.
 std::vector<CommunicatingInstruction> communicating_in(std::span<const std::byte> cubin, std::string_view function,
                                                        std::string_view architecture);
 

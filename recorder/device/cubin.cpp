@@ -194,7 +194,7 @@ struct Symbol {
   uint64_t number;
 };
 
-// The text in `strings` that begins there.
+// Returns the text in `strings` that begins there.
 std::string_view text_at(std::string_view strings, uint64_t at) {
   if (at >= strings.size()) return {};
   const std::string_view rest = strings.substr(at);
@@ -238,7 +238,7 @@ void for_each_attribute(std::span<const std::byte> attributes, std::byte kind, V
   }
 }
 
-// What it needs from outside: the numbers of symbols.
+// Returns what it needs from outside: the numbers of symbols.
 std::set<uint64_t> externals_in(std::span<const std::byte> attributes) {
   constexpr auto kExternals = std::byte{0x0F};
   std::set<uint64_t> numbers;
@@ -267,7 +267,7 @@ bool is_variable(const Symbol& symbol) {
   return ELF64_ST_TYPE(symbol.entry.st_info) == STT_OBJECT && symbol.entry.st_size > 0;
 }
 
-// The numbers of the sections whose names begin so.
+// Returns the numbers of the sections whose names begin so.
 std::set<uint64_t> sections_called(std::span<const std::byte> cubin, std::string_view prefix) {
   std::set<uint64_t> numbers;
   for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr&, uint64_t number) {
@@ -290,7 +290,7 @@ std::set<std::string_view> kernels_in(std::span<const std::byte> cubin) {
   return kernels;
 }
 
-// The relocations of a section: the number of the symbol, by the offset.
+// Returns the relocations of a section: the number of the symbol, by the offset.
 std::multimap<uint64_t, uint64_t> relocations_of(std::span<const std::byte> cubin, std::string_view section) {
   std::multimap<uint64_t, uint64_t> symbols;
   for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header, uint64_t) {

@@ -9,7 +9,8 @@ namespace msda::record::cupti {
 
 inline constexpr const char* kLibraryNames[] = {"libcupti.so.13", "libcupti.so.12"};
 
-// What to dlopen to load one of them, in this order: by its name, as the dynamic loader finds it, or in a CUDA toolkit.
+// Returns what to dlopen to load one of them, in this order: by its name, as the dynamic loader finds it, or in a CUDA
+// toolkit.
 inline std::vector<std::string> library_candidates() {
   std::vector<std::string> paths;
   for (const char* name : kLibraryNames) {

@@ -30,14 +30,14 @@ inline std::string in_hex(const Digest& digest) {
   return text;
 }
 
-// A tensor's type, shape and digest: "float32 4x5440x8x32 0123...".
+// Returns a tensor's type, shape and digest: "float32 4x5440x8x32 0123...".
 inline std::string describe_digest(const std::string& type, const std::vector<int64_t>& shape, const Digest& digest) {
   std::string text = type;
   for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? " " : "x") + std::to_string(shape[i]);
   return text + " " + in_hex(digest);
 }
 
-// A null `data` stands for zeros.
+// Computes the digest on the host. A null `data` stands for zeros.
 inline Digest digest_on_host(const std::byte* data, size_t size) {
   __extension__ using Wide = unsigned __int128;
   const auto fold = [](uint64_t x, uint64_t y) {

@@ -12,7 +12,7 @@ inline constexpr char kDigestKernel[] = "msda_record_digest";
 inline constexpr unsigned kDigestThreads = 256;  // of a block
 inline constexpr size_t kMostDigestRanges = 32;  // of a launch
 inline constexpr size_t kMostDigests = 64;       // of a slot
-// A slot on the host: a sequence number, then two sums for each digest.
+// Returns the size of a slot on the host: a sequence number, then two sums for each digest.
 constexpr size_t digest_slot_bytes(size_t digests) { return (1 + 2 * digests) * sizeof(uint64_t); }
 // On the device: the sums of all digests of a slot, and a count of blocks.
 inline constexpr size_t kDigestSlotBytes = digest_slot_bytes(kMostDigests);
@@ -38,7 +38,7 @@ class DigestTable {
     std::ranges::fill(first_blocks_, ~uint32_t{0});
   }
 
-  // False if the table is full or the range is empty.
+  // Returns false if the table is full or the range is empty.
   bool add(uint64_t address, uint64_t bytes) {
     if (count_ == kMostDigestRanges || bytes == 0) return false;
     pieces_[count_] = {address, bytes};

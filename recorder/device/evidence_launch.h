@@ -73,7 +73,7 @@ struct EvidenceResults {
 
 class EvidenceTable : public PieceTable<EvidencePiece, kMostEvidencePieces, 4 * kEvidenceThreads> {
  public:
-  // `results`, on the device: EvidenceResults.
+  // `results`, on the device, are EvidenceResults.
   EvidenceTable(EvidenceStep step, AddedType type, uint64_t results)
       : step_(static_cast<uint32_t>(step)),
         type_(static_cast<uint32_t>(type)),

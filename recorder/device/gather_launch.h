@@ -17,7 +17,7 @@ class GatherTable {
  public:
   GatherTable(uint64_t from, uint64_t to, uint64_t piece) : from_(from), to_(to), pieces_bytes_(piece) {}
 
-  // Adds a dimension of the pieces, outermost first; strides in bytes. False if the table is full: one place is
+  // Adds a dimension of the pieces, outermost first; strides in bytes. Returns false if the table is full: one place is
   // reserved for the units of a piece.
   bool add(uint64_t size, uint64_t stride) {
     if (rank_ + 1 == kMostGatherDimensions) return false;
@@ -26,12 +26,12 @@ class GatherTable {
     return true;
   }
   uint64_t bytes() const { return pieces_ * pieces_bytes_; }
-  // Blocks of the launch; if the result is large, each thread copies several units.
+  // Returns the blocks of the launch; if the result is large, each thread copies several units.
   unsigned blocks() const {
     constexpr uint64_t kMostBlocks = 1024;
     return static_cast<unsigned>(std::clamp<uint64_t>((units_ + kGatherThreads - 1) / kGatherThreads, 1, kMostBlocks));
   }
-  // The kernel's parameters; after the last dimension.
+  // Returns the kernel's parameters. Call it after the last dimension.
   std::array<void*, 6> parameters() {
     uint64_t together = from_ | to_ | pieces_bytes_ | kMostUnit;
     for (unsigned i = 0; i < rank_; ++i) together |= dimensions_[i].stride;

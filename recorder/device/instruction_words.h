@@ -35,15 +35,15 @@ struct InstructionWords {
   }
 
   unsigned opcode() const { return field(low, 0, 9); }
-  // Which operands are registers, constants or uniform registers.
+  // Returns which operands are registers, constants or uniform registers.
   unsigned operand_form() const { return field(low, 9, 3); }
-  // The bank of the constant that is an operand; nothing if none is.
+  // Returns the bank of the constant that is an operand; nothing if none is.
   std::optional<unsigned> constant_bank() const {
     constexpr unsigned kThirdIsConstant = 3, kSecondIsConstant = 5;
     const bool has_one = operand_form() == kThirdIsConstant || operand_form() == kSecondIsConstant;
     return has_one ? std::optional(field(low, 54, 5)) : std::nullopt;
   }
-  // Where in the bank it lies, in bytes.
+  // Returns where in the bank it lies, in bytes.
   unsigned constant_offset() const {
     constexpr unsigned kLoadUniform = 0x1AC;  // LDCU, of sm_100 on
     return field(low, opcode() == kLoadUniform ? 37 : 38, 16);
@@ -51,7 +51,7 @@ struct InstructionWords {
   unsigned destination() const { return field(low, 16, 8); }
   unsigned address() const { return field(low, 24, 8); }
   unsigned data() const { return field(low, 32, 8); }
-  // Bits of the upper word.
+  // Returns bits of the upper word.
   unsigned bits(unsigned first, unsigned count) const { return field(high, first, count); }
 };
 

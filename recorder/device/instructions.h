@@ -1,4 +1,4 @@
-// Counts the instructions of a function that tell of its reproducibility, by decoding its machine code: atomics, and
+// Counts the instructions of a function that affect its reproducibility, by decoding its machine code: atomics, and
 // fused multiply-adds. Needs no disassembler. Pure functions of the bytes, which may be damaged.
 //
 // For sm_70 to sm_129, whose instructions have 16 bytes, the lowest nine bits of which say what it does. The meaning of
@@ -17,10 +17,10 @@
 
 namespace msda::record {
 
-// 90 for "sm_90" and "sm_90a". Nothing if that is no such name, or an architecture whose instructions are not known.
+// Returns 90 for "sm_90" and "sm_90a"; nothing for other names, and for architectures whose instructions are not known.
 std::optional<int> decodable_architecture(std::string_view name);
 
-// Whether fields of atomics beside the opcode are known: of sm_80 to sm_121.
+// Returns whether fields of atomics beside the opcode are known: of sm_80 to sm_121.
 bool atomic_fields_are_known(int architecture);
 
 struct Atomic {
@@ -33,14 +33,14 @@ struct Atomic {
   bool may_be_float;
 };
 
-// The atomic instruction that these bytes are, if they are one. `architecture` is decodable.
+// Returns the atomic instruction that these bytes are, if they are one. `architecture` is decodable.
 std::optional<Atomic> atomic_in(std::span<const std::byte, kInstructionBytes> instruction, int architecture);
 
-// By the names that docs/recording.md explains: instructions, fused_multiply_adds, reductions, global_atomics,
+// Counts by the names that docs/recording.md explains: instructions, fused_multiply_adds, reductions, global_atomics,
 // shared_atomics, float_atomics, atomics.
 using InstructionCounts = std::map<std::string, int64_t>;
 
-// Empty if the cubin does not hold the function, or the architecture ("sm_90") is not decodable.
+// Returns nothing if the cubin does not hold the function, or the architecture ("sm_90") is not decodable.
 InstructionCounts count_instructions(std::span<const std::byte> cubin, std::string_view function,
                                      std::string_view architecture);
 

@@ -18,23 +18,23 @@ bool loads(const InstructionWords& words) {
   return words.opcode() == kLoad || words.opcode() == kLoadUniform || words.opcode() == kLoadUniformLater;
 }
 
-// Bits 9 to 11 of the upper word of a load: bytes of 1, 1, 2, 2, 4, 8 and 16.
+// Returns 1, 1, 2, 2, 4, 8 or 16 bytes by bits 9 to 11 of the upper word of a load.
 unsigned bytes_loaded(const InstructionWords& words) {
   constexpr unsigned kBytes[] = {1, 1, 2, 2, 4, 8, 16, 16};
   return kBytes[words.bits(9, 3)];
 }
 
-// What other instructions take as an operand: MOV, SEL, FSEL, FMNMX, FSETP, ISETP, IADD3, LEA, LOP3, PRMT, IMNMX, SHF,
-// FMUL, FADD, FFMA, IMAD and VIADD take 4 bytes, and some others 8.
+// Returns the bytes that other instructions take as an operand: MOV, SEL, FSEL, FMNMX, FSETP, ISETP, IADD3, LEA, LOP3,
+// PRMT, IMNMX, SHF, FMUL, FADD, FFMA, IMAD and VIADD take 4 bytes, and some others 8.
 unsigned bytes_of_operand(unsigned opcode) {
   constexpr unsigned kOfFour[] = {0x002, 0x007, 0x008, 0x009, 0x00B, 0x00C, 0x010, 0x011, 0x012,
                                   0x016, 0x017, 0x019, 0x020, 0x021, 0x023, 0x024, 0x036};
   return std::ranges::find(kOfFour, opcode) != std::end(kOfFour) ? 4 : 8;
 }
 
-// Where in bank 0 the address of the parameters in memory lies, by where they begin: of sm_70 to sm_89, of sm_90, and
-// from sm_100 on. A kernel that takes it hands it on, to a function or to hardware, as that of a tensor map; what of
-// its parameters is read then, its code does not tell. Nothing: they begin elsewhere.
+// Returns where in bank 0 the address of the parameters in memory lies, by where they begin: of sm_70 to sm_89, of
+// sm_90, and from sm_100 on; nothing if they begin elsewhere. A kernel that takes the address hands it on, to a
+// function or to hardware, as that of a tensor map; its code does not show which parameters are read then.
 std::optional<unsigned> place_of_address(unsigned begin) {
   switch (begin) {
     case 0x160:
@@ -48,7 +48,7 @@ std::optional<unsigned> place_of_address(unsigned begin) {
   }
 }
 
-// Whether a load computes its place. ULDC has another field there, which is 0 where it does not.
+// Returns whether a load computes its place. ULDC has another field there, which is 0 where it does not.
 bool is_indexed(const InstructionWords& words) {
   if (words.opcode() == kLoadUniform) return words.address() != 0 && words.address() != InstructionWords::kNoRegister;
   return loads(words) && words.address() != InstructionWords::kNoRegister;

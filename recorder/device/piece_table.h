@@ -14,14 +14,14 @@ class PieceTable {
  public:
   static constexpr size_t kMost = most;
 
-  // False if the table is full.
+  // Returns false if the table is full.
   bool add(const Piece& piece) {
     if (count_ == most) return false;
     pieces_[count_++] = piece;
     most_bytes_ = std::max(most_bytes_, piece.bytes);
     return true;
   }
-  // Of the grid.
+  // Returns the rows of the grid.
   unsigned rows() const { return count_; }
   unsigned blocks() const {
     constexpr uint64_t kMostBlocks = 1024;

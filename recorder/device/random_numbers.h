@@ -1,4 +1,4 @@
-// What names of kernels and operators tell of random numbers.
+// What names of kernels and operators show of random numbers.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace msda::record {
 
-// Of PyTorch's and cuRAND's names, and of what people call their own kernels. Not "rand" alone, which "operand" has,
-// too.
+// Recognizes PyTorch's and cuRAND's names, and usual names of people's own kernels. It does not look for "rand" alone,
+// which "operand" has, too.
 inline bool tells_of_random_numbers(std::string_view name) {
   constexpr std::string_view kWords[] = {"distribution", "dropout", "hilox", "curand",   "bernoulli",
                                          "randperm",     "randint", "randn", "uniform_", "multinomial"};

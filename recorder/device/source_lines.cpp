@@ -23,7 +23,7 @@ class Bytes {
     good_ = good_ && count <= bytes_.size() - at_;
     if (good_) at_ += static_cast<size_t>(count);
   }
-  // The next bytes as a part of their own, which is skipped.
+  // Returns the next bytes as a part of their own, which is skipped.
   Bytes part(uint64_t count) {
     const size_t begin = at_;
     skip(count);
@@ -78,7 +78,7 @@ struct Row {
   uint64_t caller = 0;  // number of the row, from 1, at whose place this one is inlined; 0: none
 };
 
-// A file's name as the header of a unit has it. Many files have one folder: a path is made only where it is told.
+// A file's name as the header of a unit has it. Many files have one folder: a path is made only if it is reported.
 struct FileName {
   std::string_view folder, name;
 
@@ -93,7 +93,8 @@ struct Table {
   std::vector<FileName> files;  // file 1 first
   std::vector<Row> rows;
 
-  // The paths take at most `room` bytes, which become fewer by theirs; nothing if that is too little.
+  // Returns the lines; their paths take at most `room` bytes, which become fewer. Returns nothing if that is too
+  // little.
   std::vector<SourceLine> lines_at(uint64_t offset, size_t& room) const {
     constexpr size_t kDeepest = 16, kLongestPath = 4096;
     const auto after = std::ranges::upper_bound(rows, offset, {}, &Row::address);

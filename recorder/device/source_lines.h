@@ -27,11 +27,12 @@ struct AtomicInstruction {
   std::vector<SourceLine> lines;
 };
 
-// The atomic instructions (instructions.h), ascending by offset; none if the architecture ("sm_90") is not decodable.
+// Returns the atomic instructions (instructions.h), ascending by offset; none if the architecture ("sm_90") is not
+// decodable.
 std::vector<AtomicInstruction> atomics_in(std::span<const std::byte> cubin, std::string_view function,
                                           std::string_view architecture);
 
-// The lines of the instructions at these offsets in the function's code, each as those of an AtomicInstruction.
+// Returns the lines of the instructions at these offsets in the function's code, each as those of an AtomicInstruction.
 std::vector<std::vector<SourceLine>> source_lines_at(std::span<const std::byte> cubin, std::string_view function,
                                                      std::span<const uint64_t> offsets);
 

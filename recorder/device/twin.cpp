@@ -71,7 +71,7 @@ bool uses_result(const InstructionWords& words, const Opcode& opcode) {
   return opcode.of_integers != kRed && words.destination() != InstructionWords::kNoRegister;
 }
 
-// The address is a pair of general registers, and no uniform register is added to it.
+// Returns whether the address is a pair of general registers to which no uniform register is added.
 bool has_address_in_registers(const InstructionWords& words, const Opcode& opcode, int architecture) {
   const unsigned alone = architecture < kBlackwell ? 7 : opcode.of_integers == kRed ? 17 : 26;
   return words.bits(27, 1) != 0 && words.bits(alone, 1) != 0 && words.address() % 2 == 0;  // RZ is odd
@@ -104,7 +104,7 @@ const char* why_no_twin(const GlobalAddition& addition, const InstructionWords& 
   return nullptr;
 }
 
-// The type and the operation of a twin, as numbers of the fields.
+// Returns the type and the operation of a twin, as numbers of the fields.
 InstructionWords with_integers(InstructionWords words, const Opcode& opcode, int architecture, unsigned type,
                                unsigned operation) {
   unsigned alone = 0;
@@ -118,7 +118,7 @@ InstructionWords with_integers(InstructionWords words, const Opcode& opcode, int
   return words;
 }
 
-// The greatest or the least addend.
+// Returns the greatest or the least addend.
 InstructionWords with_extremes(InstructionWords words, const GlobalAddition& addition, int architecture,
                                bool is_greatest) {
   constexpr unsigned kU32 = 0, kS32 = 1, kU64 = 2, kMin = 1, kMax = 2;
@@ -159,7 +159,7 @@ InstructionWords twin_words(const GlobalAddition& addition, InstructionWords wor
   return words;
 }
 
-// Why another atomic that may be of floating-point numbers has no twin; null if it adds nothing.
+// Returns why another atomic that may be of floating-point numbers has no twin; null if it adds nothing.
 const char* why_other_has_none(const InstructionWords& words) {
   constexpr unsigned kAdd = 0, kWeak = 0;
   switch (words.opcode()) {

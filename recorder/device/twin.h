@@ -14,8 +14,8 @@
 // that: it computes old >= operand ? 0 : old + 1, so that an addend of 0 sets the count to 0, a small one limits it,
 // and the count depends on the order again. In its place the twin adds a number that depends on the address only:
 // ADD.U32 of the upper half of the register pair that holds the address. After n additions the 32-bit word at the
-// address has grown by n times that number, from which additions_counted() computes n. Of an instruction with several
-// elements, or elements of 64 bits, the first 32 bits count.
+// address has grown by n times that number, from which additions_counted() computes n. If an instruction has several
+// elements, or elements of 64 bits, its first 32 bits count.
 //
 // kMax. Elements compare as unsigned integers of 32 or 64 bits. Vectors of 128 bits, for which integers have no
 // instruction, compare as vectors of 16-bit floating-point numbers; float32 as bfloat16, which for the upper halves is
@@ -47,18 +47,18 @@ enum class TwinOperation { kAdd, kXor, kMax, kCount, kGreatest, kLeast, kNothing
 struct FloatAddition {
   uint64_t offset = 0;       // in the function's code
   const char* opcode = "";   // "RED"
-  const char* type = "";     // of an element: "f16", "bf16", "f32", "f64"; empty if the instruction does not tell
-  int elements = 0;          // of an instruction; 0 if it does not tell
+  const char* type = "";     // of an element: "f16", "bf16", "f32", "f64"; empty if the instruction does not show it
+  int elements = 0;          // of an instruction; 0 if it does not show them
   bool result_used = false;  // The twin's results in between depend on the order too, and the function uses them.
   const char* why_no_twin = nullptr;
 
   bool has_twin() const { return why_no_twin == nullptr; }
 };
 
-// Ascending by offset, with what has no twin of this operation: compare-and-swap, of which loops make sums that no
-// instruction makes; reductions of blocks and tiles; vectors and addresses that the operation does not support. None if
-// the cubin does not hold the function, or the encodings of the architecture ("sm_90") are not known: it is none of
-// sm_80 to sm_121.
+// Returns them ascending by offset, with what has no twin of this operation: compare-and-swap, of which loops make sums
+// that no instruction makes; reductions of blocks and tiles; vectors and addresses that the operation does not support.
+// Returns none if the cubin does not hold the function, or the encodings of the architecture ("sm_90") are not known:
+// it is none of sm_80 to sm_121.
 std::vector<FloatAddition> float_additions_in(std::span<const std::byte> cubin, std::string_view function,
                                               std::string_view architecture, TwinOperation operation);
 
@@ -68,12 +68,12 @@ struct Twin {
   std::vector<FloatAddition> without_twin;  // These still add floating-point numbers.
 };
 
-// Nothing if no instruction of the function can be replaced.
+// Returns nothing if no instruction of the function can be replaced.
 std::optional<Twin> twin_of(std::span<const std::byte> cubin, std::string_view function, std::string_view architecture,
                             TwinOperation operation);
 
-// How many additions a twin of kCount made at an address, whose 32-bit word was `before` and is `after`: the count
-// modulo 2 to the power of (32 - trailing zeros of the address' upper 32 bits). Nothing if that many make no such
+// Returns how many additions a twin of kCount made at an address, whose 32-bit word was `before` and is `after`: the
+// count modulo 2 to the power of (32 - trailing zeros of the address' upper 32 bits). Nothing if that many make no such
 // difference, or the upper 32 bits are 0. The register pair's upper half may differ from the address' only where an
 // immediate offset, of at most 8 MiB, crosses a multiple of 4 GiB.
 std::optional<uint32_t> additions_counted(uint32_t before, uint32_t after, uint64_t address);

@@ -12,8 +12,9 @@ namespace {
 
 constexpr uint64_t kAddress = 8;  // bytes
 
-// The addresses of variables that the code reads, by where they lie in their bank. ptxas 13.0 puts them into bank 4,
-// for sm_80 to sm_121; into the instructions themselves, which are then relocated, where code is debugged or linked.
+// Returns the addresses of variables that the code reads, by where they lie in their bank. ptxas 13.0 puts them into
+// bank 4, for sm_80 to sm_121; into the instructions themselves, which are then relocated, where code is debugged or
+// linked.
 std::set<uint64_t> addresses_read_by(std::span<const std::byte> code) {
   constexpr unsigned kBankOfAddresses = 4;
   std::set<uint64_t> offsets;

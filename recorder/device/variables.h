@@ -1,4 +1,4 @@
-// Which variables of its module (__device__, __managed__) a kernel may use, as its machine code says.
+// Finds which variables of its module (__device__, __managed__) a kernel may use, by its machine code.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace msda::record {
 
-// All that the module has where the code cannot be decoded. A pointer to a variable that lies in memory is not seen.
+// Returns all that the module has if the code cannot be decoded. A pointer to a variable that lies in memory is not
+// seen.
 std::vector<Variable> variables_used_by(std::span<const std::byte> cubin, std::string_view kernel,
                                         std::string_view architecture);
 
