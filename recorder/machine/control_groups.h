@@ -24,9 +24,9 @@ inline bool names_memory(std::string_view controllers) {
   }
 }
 
-// Each group with those around it, whose limits count as well. `groups` is /proc/self/cgroup, `mount` where control
-// groups are mounted. Their folders need not exist: in a container the path may be that outside of it, and the mount
-// begins at its own group; then only the group at the mount is found.
+// Returns each group with those around it, whose limits count as well. `groups` is /proc/self/cgroup, `mount` where
+// control groups are mounted. Their folders need not exist: in a container the path may be that outside of it, and the
+// mount begins at its own group; then only the group at the mount is found.
 inline std::vector<MemoryGroup> memory_groups(const std::string& groups, const std::string& mount) {
   std::vector<MemoryGroup> found;
   std::ifstream file(groups);

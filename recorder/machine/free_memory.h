@@ -14,13 +14,13 @@ namespace msda::machine {
 
 namespace detail {
 
-// Nothing if the file holds no number, as "max" is none, or one that makes no sense.
+// Returns nothing if the file holds no number, as "max" is none, or one that makes no sense.
 inline std::optional<int64_t> number_in(const std::string& file) {
   int64_t number = 0;
   return std::ifstream(file) >> number && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
-// The number that a line "name number" of the file has, or 0.
+// Returns the number that a line "name number" of the file has, or 0.
 inline int64_t number_of(const std::string& wanted, const std::string& file) {
   std::ifstream lines(file);
   int64_t number = 0;
@@ -54,8 +54,9 @@ inline std::optional<int64_t> left_on_the_machine(const std::string& proc) {
 
 }  // namespace detail
 
-// Bytes that the machine has free or can make so, or that a control group of this process, as a container, has left, if
-// that is less; nothing if the system tells neither. `proc` and `mount` are where it tells: parts of it may be missing.
+// Returns bytes that the machine has free or can make so, or that a control group of this process, as a container, has
+// left, if that is less; nothing if the system reports neither. `proc` and `mount` are where it reports them: parts of
+// these may be missing.
 inline std::optional<int64_t> free_memory(const std::string& proc = "/proc",
                                           const std::string& mount = "/sys/fs/cgroup") {
   std::optional<int64_t> free = detail::left_on_the_machine(proc);

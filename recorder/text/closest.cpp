@@ -6,7 +6,7 @@
 namespace msda::text {
 namespace {
 
-// The optimal string alignment distance. Both words are short: the caller has checked.
+// Returns the optimal string alignment distance. Both words are short: the caller has checked.
 size_t mistakes(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> table(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) table[i][0] = i;

@@ -1,4 +1,4 @@
-// The word that a mistyped one was probably meant to be.
+// Finds the word that a mistyped one was probably meant to be.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace msda::text {
 
-// The candidate with the fewest mistakes: characters added, left out or replaced, and neighbours exchanged. Empty if
-// each has more than one mistake in three characters. A candidate that begins with the word counts as one mistake. Of
-// equal ones the first.
+// Returns the candidate with the fewest mistakes: characters added, left out or replaced, and neighbours exchanged. The
+// first of equal ones wins. Empty if each has more than one mistake in three characters. A candidate that begins with
+// the word counts as one mistake.
 std::string closest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace msda::text

@@ -5,7 +5,7 @@
 
 namespace msda::text {
 
-// The same name if it is not mangled, or longer than those that compilers make.
+// Returns the same name if it is not mangled, or longer than those that compilers make.
 std::string demangled(const std::string& name);
 
 }  // namespace msda::text

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kLibrary = "libmsda_record.so";
 
-// The list, split as the dynamic loader does, without the recorder's library.
+// Returns the list, split as the dynamic loader does, without the recorder's library.
 std::string other_libraries(std::string_view list) {
   std::string others;
   while (!list.empty()) {

@@ -7,7 +7,7 @@
 
 namespace msda::text {
 
-// The variable's value without the recorder's part; nothing for a variable that only the recorder has set.
+// Returns the variable's value without the recorder's part; nothing for a variable that only the recorder has set.
 std::optional<std::string> without_recorder(std::string_view name, std::string_view value);
 
 }  // namespace msda::text

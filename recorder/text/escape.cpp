@@ -13,7 +13,7 @@ struct CodePoint {
   size_t bytes;  // 0: not UTF-8
 };
 
-// The first code point, by Unicode's table of well-formed sequences: no surrogates, no overlong forms.
+// Returns the first code point, by Unicode's table of well-formed sequences: no surrogates, no overlong forms.
 CodePoint first_code_point(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
@@ -34,7 +34,8 @@ CodePoint first_code_point(std::string_view text) {
   return {value, bytes};
 }
 
-// Control characters beyond ASCII: C1, line and paragraph separators, and what changes the direction of writing.
+// Returns true for control characters beyond ASCII: C1, line and paragraph separators, and changes of writing
+// direction.
 bool is_unicode_control(uint32_t value) {
   constexpr std::pair<uint32_t, uint32_t> kRanges[] = {{0x80, 0x9f},     {0x61c, 0x61c},   {0x200e, 0x200f},
                                                        {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfeff, 0xfeff}};

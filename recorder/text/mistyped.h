@@ -13,7 +13,7 @@
 
 namespace msda::text {
 
-// The flags that a command takes, with their dashes.
+// Returns the flags that a command takes, with their dashes.
 inline std::vector<std::string> flags_of(const CLI::App& command) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options()) {
@@ -24,8 +24,8 @@ inline std::vector<std::string> flags_of(const CLI::App& command) {
   return flags;
 }
 
-// "--tolerence: no such flag; did you mean --tolerance?" for a flag that the command lacks; the question only if one is
-// similar.
+// Returns "--tolerence: no such flag; did you mean --tolerance?" for a flag that the command lacks; the question only
+// if one is similar.
 inline std::string unknown_flag(const CLI::App& command, const std::string& argument) {
   const std::string flag = argument.substr(0, argument.find('='));
   const std::vector<std::string> known = flags_of(command);
@@ -45,8 +45,8 @@ inline std::string unknown_command(const CLI::App& app, const std::string& argum
   return argument + ": no such command of " + app.get_name() + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
-// The same for the first argument of a command line that could not be understood: a subcommand, or a flag of one. Empty
-// if all of them are known, and something else was wrong.
+// Returns such a text for the first argument of a command line that could not be understood: a subcommand, or a flag of
+// one. Empty if all of them are known, and something else was wrong.
 inline std::string mistyped(const CLI::App& app) {
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {

@@ -9,7 +9,7 @@
 
 namespace msda::text {
 
-// Nothing unless the whole text is one number that fits the type.
+// Returns nothing unless the whole text is one number that fits the type.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};
@@ -18,9 +18,9 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-// A number of bytes: "500000", or with a unit after at most one space, as in the GNU tools: K, M, G, T and KiB to TiB
-// are powers of 1024, KB to TB powers of 1000, in upper or lower case. Nothing for any other text and for numbers
-// beyond 64 bits.
+// Returns a number of bytes: "500000", or with a unit after at most one space, as in the GNU tools: K, M, G, T and KiB
+// to TiB are powers of 1024, KB to TB powers of 1000, in upper or lower case. Nothing for any other text and for
+// numbers beyond 64 bits.
 std::optional<uint64_t> parse_size(std::string_view text);
 
 }  // namespace msda::text

@@ -8,7 +8,7 @@
 
 namespace msda::text {
 
-// Whether the name has KEY, TOKEN, SECRET, PASS or CRED in it, in upper or lower case.
+// Returns whether the name has KEY, TOKEN, SECRET, PASS or CRED in it, in upper or lower case.
 inline bool names_a_secret(std::string_view variable) {
   std::string name(variable);
   std::ranges::transform(name, name.begin(),

@@ -6,7 +6,7 @@
 
 namespace msda::text {
 
-// The text as one word of a POSIX shell's command line, quoted where it must be.
+// Returns the text as one word of a POSIX shell's command line, quoted where it must be.
 std::string shell_word(std::string_view text);
 
 }  // namespace msda::text
