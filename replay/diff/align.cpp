@@ -16,7 +16,7 @@ uint64_t mixed(uint64_t hash, uint64_t next) {
   return hash ^ hash >> 32;
 }
 
-// Stretches of so many tokens of two sequences, and where each occurs in the second.
+// Stretches of so many consecutive tokens of two sequences, and where each occurs in the second.
 class Stretches {
  public:
   Stretches(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b, size_t length) : a_(hashes(a, length)) {
@@ -28,7 +28,7 @@ class Stretches {
 
   bool begins_at(size_t at) const { return at < a_.size(); }
 
-  // The first place in B from `from` on with the stretch that A has at `at`.
+  // Returns the first place in B, from `from` on, of the stretch that A has at `at`.
   std::optional<size_t> next(size_t at, size_t from) const {
     if (!begins_at(at)) return std::nullopt;
     const auto found = std::ranges::lower_bound(places_, std::pair(a_[at], from));
@@ -75,8 +75,8 @@ class Aligner {
     size_t i = 0, j = 0;
   };
 
-  // Where both go on alike after a mismatch: little is skipped, and much is alike. A stretch of n equal tokens is worth
-  // n times what it skips; twice that if it is equal in the fine tokens, too.
+  // Returns where both sequences go on alike after a mismatch, with little skipped and much alike. A stretch of n equal
+  // tokens is worth n times what it skips, and twice that if its fine tokens are equal, too.
   std::optional<std::pair<size_t, size_t>> where_they_meet(size_t i, size_t j) {
     prepare();
     Meeting best;
@@ -104,7 +104,7 @@ class Aligner {
     }
   }
 
-  // Most runs are alike: then nothing of this is needed.
+  // Called at the first mismatch only: most runs are alike and need nothing of this.
   void prepare() {
     if (!coarse_.empty()) return;
     for (const size_t length : kLengths) {
@@ -115,14 +115,14 @@ class Aligner {
     while (suffix_ < most && a_.coarse[a_.size() - 1 - suffix_] == b_.coarse[b_.size() - 1 - suffix_]) ++suffix_;
   }
 
-  // How well two elements go together.
+  // Returns how well two elements fit each other.
   int worth(size_t i, size_t j) const {
     const bool same_content = a_.content[i] != 0 && a_.content[i] == b_.content[j];
     return (same_content ? 4 : 0) + (a_.fine[i] == b_.fine[j] ? 1 : 0);
   }
 
-  // In a loop an insertion may lie anywhere, and lies behind the loop so far, since pairs are taken as they come. It is
-  // moved to the front as far as the pairs become better.
+  // Inside a loop the place of an insertion is ambiguous. Pairs are taken as they come, so it starts out behind the
+  // loop so far; this moves it to the front for as long as the pairs become better.
   void slide_insertions() {
     for (size_t r = 0; r + 1 < runs_.size(); ++r) slide(runs_[r], runs_[r + 1].a, runs_[r + 1].b, &runs_[r + 1]);
     if (runs_.empty()) return;
@@ -155,8 +155,8 @@ class Aligner {
   size_t steps_ = 0;
 };
 
-// Where all of the shorter one is in the longer, equal and in order, and only insertions lie between: the runs, of
-// which the members say which is which. Structure alone would not tell where whole rounds of a loop were inserted.
+// Returns the runs if the longer sequence has all of the shorter one, equal and in order, with only insertions between.
+// The members say which sequence is which. Structure alone would not show where whole rounds of a loop were inserted.
 std::optional<std::vector<AlignedRun>> runs_of_part(const Sequence& shorter, const Sequence& longer,
                                                     size_t AlignedRun::*of_shorter, size_t AlignedRun::*of_longer) {
   if (shorter.size() >= longer.size()) return std::nullopt;

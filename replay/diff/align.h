@@ -20,8 +20,8 @@ struct AlignedRun {
   size_t a, b, count;
 };
 
-// The runs, ascending in both; what lies between two of them has no partner. Content does not decide whether tokens of
-// equal structure are paired, but where in a loop something was inserted.
+// Returns the runs, ascending in both; elements between two runs have no partner. Content does not decide whether
+// tokens of equal structure are paired, but where in a loop something was inserted.
 std::vector<AlignedRun> align(const Sequence& a, const Sequence& b);
 
 }  // namespace msda::replay

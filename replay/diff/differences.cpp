@@ -25,13 +25,13 @@ std::string difference_text(const std::optional<std::array<int64_t, 3>>& value) 
   return value ? fmt::format("{}", fmt::join(*value, ",")) : "";
 }
 
-// A stream that a program creates has another handle in every run; those that CUDA names are 0, 1 and 2.
+// A stream that a program creates has another handle in every run; the streams that CUDA names are 0, 1 and 2.
 std::string stream_text(const std::optional<int64_t>& stream) {
   constexpr int64_t kLastNamed = 2;
   return stream > kLastNamed ? "one that was created" : difference_text(stream);
 }
 
-// Lists of bytes may be long.
+// Shortens a long text, such as a list of bytes.
 std::string brief(const std::string& text) {
   constexpr size_t kMost = 240, kShown = 60;
   if (text.size() <= kMost) return text;
@@ -39,7 +39,7 @@ std::string brief(const std::string& text) {
                      capture::digest(std::as_bytes(std::span(text))));
 }
 
-// What the launch of a call was.
+// Returns how the call's kernel was launched.
 Facts launch_of(const capture::CallFacts& facts) {
   Facts launch{{"grid", difference_text(facts.grid)},
                {"block", difference_text(facts.block)},
@@ -65,7 +65,7 @@ Facts compared_conventions(const capture::CallFacts& facts) {
   return conventions;
 }
 
-// The seed of each source that was the last one before the invocation.
+// Returns the last seed of each source before the invocation.
 Facts last_seeds(const std::vector<capture::Seed>& seeds, int64_t id) {
   Facts last;
   for (const auto& seed : seeds) {
@@ -102,8 +102,7 @@ class Comparer {
   void add(const std::string& section, Difference one) {
     one.invocations = invocations_;
     one.section = section;
-    // What was in a buffer before is often left over from other work, and is overwritten. If it was not, outputs
-    // differ.
+    // What a buffer held before is often left over from other work, and is overwritten. If it is not, outputs differ.
     one.may_decide = section == "outputs_before";
     (one.may_decide ? result_.notes : result_.found).push_back(std::move(one));
   }
@@ -155,7 +154,7 @@ class Comparer {
     compare_results(a, b);
   }
 
-  // Calls with the same inputs, which are recorded once, gave so many results.
+  // Calls with the same inputs, which are recorded once, gave this many results.
   void compare_distinct_outputs(const capture::CallFacts& a, const capture::CallFacts& b) {
     const int64_t of_a = a.distinct_outputs.value_or(1), of_b = b.distinct_outputs.value_or(1);
     if (of_a != of_b) {

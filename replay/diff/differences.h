@@ -13,19 +13,19 @@ namespace msda::replay {
 
 // One thing that differs.
 struct Difference {
-  std::optional<std::pair<int64_t, int64_t>> invocations;  // empty: of the runs
+  std::optional<std::pair<int64_t, int64_t>> invocations;  // empty: it belongs to the runs
   std::string section;                                     // "environment", "inputs", ...
   std::string name;                                        // "CUDA_LAUNCH_BLOCKING", "value"
   std::string a, b;                                        // empty: it is not there
-  // Of a tensor whose types and shapes agree: how its elements differ.
+  // How the elements of a tensor differ whose types and shapes agree.
   struct Elements {
     int64_t different = 0, total = 0;
     std::vector<int64_t> first;
-    std::optional<double> max_abs;  // of floating-point ones that are finite on both sides
+    std::optional<double> max_abs;  // among floating-point elements that are finite on both sides
     std::optional<uint64_t> max_ulp;
   };
   std::optional<Elements> elements = {};
-  bool may_decide = false;  // of a note: other programs' numbers, or later ones, may depend on it
+  bool may_decide = false;  // for a note: later numbers, or other programs', may depend on it
 };
 
 struct Differences {
@@ -33,18 +33,18 @@ struct Differences {
   std::vector<Difference> notes;                    // what else differs, in the order of execution
   int64_t invocations = 0, tensors = 0, facts = 0;  // pairs compared
   std::vector<int64_t> only_a, only_b;              // invocations without a partner
-  bool are_none() const;                            // all numbers are the same, whatever else differs
+  bool are_none() const;                            // whether all numbers are the same, whatever else differs
 };
 
-// A capture and its invocations to compare: those of the flag, or all.
+// A capture and its invocations to compare: those that the flag names, or all.
 struct Operand {
   const capture::IsolatedReader& reader;
   std::vector<int64_t> ids;
 };
 
-// The runs, then pairs of invocations (replay/diff/pairs.h). Tensors are read only where their digests differ or are
-// missing, or where only the recorder's own digest was recorded on the other side. Times, processes, threads and counts
-// of duplicates are not compared.
+// Compares the runs, then pairs of invocations (replay/diff/pairs.h). Reads tensors only where their digests differ or
+// are missing, or where the other side has only the recorder's own digest. Does not compare times, processes, threads
+// and counts of duplicates.
 Differences find_differences(const Operand& a, const Operand& b);
 
 }  // namespace msda::replay

@@ -12,7 +12,7 @@
 namespace msda::replay {
 namespace {
 
-// Facts of a section that say where, when and for whom, and decide no number.
+// Returns whether a fact of the section says only where, when or for whom, and decides no number.
 bool decides_nothing(std::string_view section, std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kNotes[] = {
       {"machine", "host"},
@@ -34,7 +34,7 @@ bool decides_nothing(std::string_view section, std::string_view name) {
 
 bool ends_a_path(char c) { return c == ' ' || c == ':' || c == '=' || c == ',' || c == '"' || c == '\''; }
 
-// "/tmp/pytest-3/run.json" as "run.json", "/tmp/tmp4x1z_q" as "": such folders, and such names, are others in each run.
+// Returns "/tmp/pytest-3/run.json" as "run.json", "/tmp/tmp4x1z_q" as "": such folders and names differ in each run.
 std::string without_temporary_folders(std::string_view text) {
   constexpr std::string_view kFolders[] = {"/tmp/", "/var/tmp/", "/dev/shm/"};
   std::string result;
@@ -54,7 +54,7 @@ std::string without_temporary_folders(std::string_view text) {
   return result;
 }
 
-// A library whose file's name has its version: libcudart.so.12.4.127.
+// Returns the file's name if it has the library's version, such as libcudart.so.12.4.127; else the path.
 std::string_view versioned_name(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const size_t version = name.find(".so.");

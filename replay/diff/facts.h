@@ -13,13 +13,14 @@ namespace msda::replay {
 
 using Facts = std::map<std::string, std::string>;
 
-// By name. Each has `may_decide` set, unless its name or its values say that no number depends on it.
+// Compares facts by name. Each difference has `may_decide` set, unless its name or values say that no number depends on
+// it.
 std::vector<Difference> differing_facts(const std::string& section, const Facts& a, const Facts& b);
 
-// The same of arguments, machine, libraries and environment. `compared` is raised by how many facts there are.
+// Compares arguments, machine, libraries and environment in the same way. Adds the number of facts to `compared`.
 std::vector<Difference> differing_runs(const capture::Run& a, const capture::Run& b, int64_t& compared);
 
-// How many names there are on either side.
+// Returns how many names the two sides have together.
 int64_t count_names(const Facts& a, const Facts& b);
 
 }  // namespace msda::replay

@@ -17,7 +17,7 @@
 namespace msda::replay {
 namespace {
 
-constexpr size_t kKeys = 4;  // what has to agree, less from one to the next
+constexpr size_t kKeys = 4;  // what has to agree, from the strictest to the loosest
 
 struct PairedCall {
   int64_t id = 0;
@@ -39,7 +39,7 @@ std::string text_of(const capture::TensorInfo& info, bool with_digest) {
          (with_digest ? info.digest : "");
 }
 
-// Of its tensors, or of the recorder's own digests, which end in the digest itself.
+// Returns the section's tensors as text, or the recorder's own digests of them, which end in the digest itself.
 std::string section_text(const capture::Invocation& one, const std::vector<capture::TensorInfo>& tensors,
                          const std::string& section, bool with_digests) {
   std::string text = section + "\n";
@@ -101,8 +101,8 @@ std::vector<int64_t> ids_without_partner(const std::vector<PairedCall>& all) {
   return ids;
 }
 
-// Whether calls of one thread of A are, in the other order, calls of one thread of B: which is no race of threads,
-// unless the threads take their work from a common queue.
+// Returns whether calls of one thread of A are calls of one thread of B in another order. Threads that race do not
+// cause that, unless they take their work from a common queue.
 bool is_other_order_in_a_thread(const Partners& partners) {
   std::map<std::pair<std::optional<int64_t>, std::optional<int64_t>>, int64_t> last;
   return std::ranges::any_of(partners, [&](const auto& pair) {

@@ -17,7 +17,7 @@
 namespace msda::replay {
 namespace {
 
-// What the text shows of each section.
+// Which sections the text shows.
 constexpr size_t kMostShown = 12;
 
 std::string shown(const std::string& text) { return text.empty() ? "(not there)" : text; }
@@ -65,7 +65,7 @@ void add_slices(Lines& lines, const Json& slices) {
   }
 }
 
-// Notes of many invocations that say the same, as one.
+// Notes of many invocations that say the same, merged into one.
 struct Grouped {
   const Difference* first;
   int64_t pairs = 1;
@@ -98,7 +98,7 @@ void add_notes(Lines& lines, const std::string& title, const std::vector<const D
   if (groups.size() > kMostShown) lines.add("    ... and more; --json has all");
 }
 
-// Notes of what may decide numbers, before the first divergence and after it, and of what decides none.
+// Notes that may decide numbers, before the first divergence and after it; and notes that decide none.
 struct SortedNotes {
   std::vector<const Difference*> before, after, others;
 };

@@ -10,13 +10,13 @@
 
 namespace msda::replay {
 
-// docs/diff.schema.json, without slices.
+// Returns the members of docs/diff.schema.json, without slices.
 Json differences_json(const std::string& a, const std::string& b, const Differences& differences);
 
-// `json` is what --json prints, with slices if they were compared. If `quiet` the first line only.
+// Returns the text. `json` is what --json prints, with slices if they were compared. If `quiet`, only the first line.
 Lines differences_text(const Differences& differences, const Json& json, bool quiet);
 
-// Of what differs between two runs.
+// Adds what differs between the two runs.
 void add_run_notes(Lines& lines, const std::vector<Difference>& notes);
 Json note_json(const Difference& note);
 

@@ -8,7 +8,7 @@
 namespace msda::replay {
 namespace {
 
-// The batch is the first of a call's cuts.
+// Returns what keeps only this batch: the batch is the first of a call's cuts.
 analysis::Kept only_batch(const analysis::Call& call, int64_t batch) {
   analysis::Kept kept;
   for (const auto& cut : call.cuts()) kept.push_back(analysis::all_indices(cut.size));

@@ -1,4 +1,4 @@
-// Batch invariance: whether a batch gives the same bits alone, or among others, as together with the rest.
+// Batch invariance: whether a batch gives the same bits alone, or among other batches, as together with the rest.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace msda::replay {
 
-// A batch of one call and one of another whose inputs have the same bits.
+// A batch of one call and a batch of another, with inputs of the same bits.
 struct EqualBatches {
   int64_t a = 0, b = 0;
-  // Gradients that both recorded, and how many of their elements have other bits.
+  // A gradient that both recorded, and how many of its elements have other bits.
   struct Gradient {
     std::string tensor;
     int64_t different = 0, total = 0;
@@ -20,15 +20,15 @@ struct EqualBatches {
   std::vector<Gradient> gradients;
 };
 
-// Each batch of `b` with the first batch of `a` that has its inputs. Of other sizes or conventions there are none.
+// Pairs each batch of `b` with the first batch of `a` that has its inputs. Returns none if sizes or conventions differ.
 std::vector<EqualBatches> equal_batches(const analysis::Call& call_a, const analysis::Side& recorded_a,
                                         const analysis::Call& call_b, const analysis::Side& recorded_b);
 
-// Replays of every batch alone, on the CPU, beside the replay of the whole call.
+// Replays of every batch alone, on the CPU, compared with the replay of the whole call.
 struct ReplayedBatches {
   std::string mode;
   int64_t batches = 0;
-  std::vector<int64_t> different;  // batches of which some gradient has other bits
+  std::vector<int64_t> different;  // batches in which some gradient has other bits
 };
 std::vector<ReplayedBatches> replay_batches(const analysis::Call& call, const analysis::Side& recorded, uint64_t seed,
                                             int threads);

@@ -21,7 +21,7 @@ class SurveyComparer {
     std::vector<const Surveyed*> left_a, left_b;
     for (const Surveyed& one : a) left_a.push_back(&one);
     for (const Surveyed& one : b) left_b.push_back(&one);
-    // Of two builds, or of two shapes of a kernel that Triton compiled, each code has a row of its own.
+    // Two builds of a kernel, or two shapes for which Triton compiled it, have a row for each code.
     pair_those(left_a, left_b, [](const Surveyed& of_a, const Surveyed& of_b) {
       return of_a.mangled == of_b.mangled && of_a.kernel_digest == of_b.kernel_digest;
     });

@@ -12,27 +12,27 @@
 
 namespace msda::replay {
 
-// Of a kernel.
+// How one kernel differs.
 struct SurveyDifference {
-  std::string what;             // "kernel", "code", "verdict", "launches"; of a note the name of a fact
+  std::string what;             // "kernel", "code", "verdict", "launches"; in a note the name of a fact
   std::string kernel, mangled;  // its name
   std::string a, b;             // empty: it is not there, or not known
 };
 
 struct SurveyDifferences {
   std::vector<SurveyDifference> found;
-  std::vector<SurveyDifference> notes;  // what chance decides, or the caller: how often it varied, who launched it
+  std::vector<SurveyDifference> notes;  // decided by chance or by the caller: how often it varied, who launched it
   std::vector<Difference> runs;         // arguments, machine, libraries, environment
-  int64_t kernels = 0, facts = 0;       // compared: kernels of both
+  int64_t kernels = 0, facts = 0;       // compared: kernels that both surveyed, and facts
 };
 
-// Pairs kernels by name and code, and those that are left by name.
+// Pairs kernels by name and code, and then the remaining ones by name.
 SurveyDifferences find_survey_differences(const std::vector<Surveyed>& a, const std::vector<Surveyed>& b);
 
-// docs/diff-survey.schema.json
+// Returns the members of docs/diff-survey.schema.json.
 Json survey_differences_json(const std::string& a, const std::string& b, const SurveyDifferences& differences);
 
-// If `quiet` the first line only.
+// Returns the text. If `quiet`, only the first line.
 Lines survey_differences_text(const SurveyDifferences& differences, bool quiet);
 
 }  // namespace msda::replay

@@ -39,7 +39,7 @@ Difference::Elements compare_elements(const capture::Tensor& a, const capture::T
   return elements;
 }
 
-// The recorder's digest; computed if only the data were recorded.
+// Returns the recorder's digest; computes it if only the data were recorded.
 std::string recorders_digest(const capture::IsolatedReader& reader, const HeldTensor& tensor) {
   if (!tensor.digest.empty()) return tensor.digest;
   const capture::Tensor data = reader.read(*tensor.info);

@@ -18,7 +18,7 @@ namespace {
 using capture::TrailKind;
 using capture::TrailRow;
 
-// Numbers for things that are equal in both trails.
+// Gives equal things of both trails the same number.
 template <class Key>
 class Numbers {
  public:
@@ -30,16 +30,17 @@ class Numbers {
   std::map<Key, uint32_t> numbers_;
 };
 
-// Rows one behind the other, as a stretch of all of them.
+// Consecutive rows, as a stretch of a stream's rows.
 struct Group {
   size_t begin = 0, count = 0;  // in StreamRows::rows
-  bool has_measuring = false;   // rows of a tuner were between them, which are left out
+  bool has_measuring = false;   // a tuner's rows were between them and are left out
 };
 
 // The rows of one stream, each as a token: kind and kernel's name, then also its configuration and bytes. Code and
-// parameters are no part of it: what differs there is to be found in pairs.
-// Then in groups. Most have one row. Launches of libraries that choose among many kernels for one operation are one
-// group, with the same token whatever is in it: another choice is no reason to skip what is around it.
+// parameters are no part of it: pairs are compared for these later.
+// The same rows also in groups. Most groups have one row. Launches of libraries that choose among many kernels for one
+// operation form one group, whose token is the same whatever is in it: another choice is no reason to skip what is
+// around it.
 struct StreamRows {
   Sequence tokens, group_tokens;
   std::vector<size_t> rows;
@@ -54,7 +55,7 @@ Sequence tokens_of(const Sequence& all, const Group& group) {
   return {part(all.coarse), part(all.fine), part(all.content)};
 }
 
-// The rows of both trails, by stream.
+// Turns the rows of both trails into tokens, by stream.
 class Tokens {
  public:
   std::map<uint16_t, StreamRows> of(const TrailRun& run) {
@@ -97,7 +98,7 @@ class Tokens {
   }
 
   void add(StreamRows& stream, size_t row, const Token& token, bool joins) {
-    constexpr size_t kMost = 64;  // beyond it there is nothing around them
+    constexpr size_t kMost = 64;  // a larger group would have nothing around it to align by
     Group* const last = stream.groups.empty() ? nullptr : &stream.groups.back();
     const bool is_next = joins && joined_ == &stream && last != nullptr && (last->count < kMost || last->has_measuring);
     if (is_next) {
@@ -146,7 +147,7 @@ class Tokens {
   }
 
   static constexpr uint32_t kOfLibrary = 0xFFFFFFFF;
-  const StreamRows* joined_ = nullptr;  // whose last row is of a library
+  const StreamRows* joined_ = nullptr;  // the stream whose last row is a library's
   Numbers<std::string> texts_;
   Numbers<capture::TrailConfiguration> configurations_;
   Numbers<std::pair<TrailKind, uint32_t>> coarse_;
@@ -155,7 +156,7 @@ class Tokens {
 
 using Streams = std::map<uint16_t, StreamRows>;
 
-// How much of two streams is alike, from 0 to 1: launches of one name, in whatever order.
+// Returns how much of two streams is alike, from 0 to 1: launches of the same names, in any order.
 double likeness(const Sequence& a, const Sequence& b) {
   std::map<uint32_t, int64_t> counts;
   for (const uint32_t token : a.coarse) ++counts[token];
@@ -164,9 +165,9 @@ double likeness(const Sequence& a, const Sequence& b) {
   return static_cast<double>(common) / static_cast<double>(std::max<size_t>(1, std::max(a.size(), b.size())));
 }
 
-// The most alike first; those of one number unless others are much more alike.
+// Pairs the most similar streams first; streams of one number unless others are much more alike.
 std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(const Streams& a, const Streams& b) {
-  constexpr size_t kMost = 64;  // beyond them by number only
+  constexpr size_t kMost = 64;  // with more streams than this, by number only
   std::vector<std::tuple<double, uint16_t, uint16_t>> candidates;
   for (const auto& [number_a, rows_a] : a) {
     for (const auto& [number_b, rows_b] : b) {
@@ -176,7 +177,7 @@ std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(cons
     }
   }
   std::ranges::stable_sort(candidates, std::ranges::greater(), [](const auto& one) {
-    constexpr double kOfOneNumber = 0.25;  // a stream of the same number may have gone another way
+    constexpr double kOfOneNumber = 0.25;  // a stream of the same number may have taken another course
     const auto& [alike, number_a, number_b] = one;
     return alike + (number_a == number_b ? kOfOneNumber : 0);
   });
@@ -198,7 +199,7 @@ std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(cons
   return pairs;
 }
 
-// Pairs and gaps of one stream.
+// Finds the pairs and gaps of one stream.
 class StreamAlignment {
  public:
   StreamAlignment(const StreamRows& a, const StreamRows& b, TrailAlignment& alignment)
@@ -220,7 +221,7 @@ class StreamAlignment {
     }
   }
 
-  // A library tried several kernels before it did the work with the last one, by which they are compared.
+  // A library tried several kernels, and did the work with the last one: the groups are compared by that one.
   void add_measured(const Group& a, const Group& b) {
     const size_t end_a = a.begin + a.count, end_b = b.begin + b.count, most = std::min(a.count, b.count);
     size_t same = 0;
@@ -256,10 +257,10 @@ class StreamAlignment {
   size_t i_ = 0, j_ = 0;
 };
 
-// A gap that only B has lies where the row before it, of any stream, is in A.
+// Places a gap that only B has where the row before it, in any stream, lies in A.
 void place_gaps(const TrailRun& b, TrailAlignment& alignment) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  std::vector<size_t> behind(b.trail.rows.size() + 1, kNone);  // of a row of B: the row of A behind its partner's
+  std::vector<size_t> behind(b.trail.rows.size() + 1, kNone);  // for a row of B: the row of A after its partner
   for (const auto& [row_a, row_b] : alignment.pairs) behind[row_b + 1] = row_a + 1;
   behind[0] = 0;
   for (size_t i = 1; i < behind.size(); ++i) behind[i] = behind[i] == kNone ? behind[i - 1] : behind[i];
@@ -275,7 +276,7 @@ std::vector<size_t> fresh_rows(const TrailRun& run) {
   return rows;
 }
 
-// Allocations before the same launch, in their order and of equal sizes.
+// Pairs allocations of equal sizes before the same launch, in their order.
 void pair_fresh(const TrailRun& a, const TrailRun& b, TrailAlignment& alignment) {
   const std::vector<size_t> of_a = fresh_rows(a), of_b = fresh_rows(b);
   auto next_a = of_a.begin(), next_b = of_b.begin();

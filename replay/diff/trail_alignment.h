@@ -1,4 +1,4 @@
-// Which row of one trail is which of the other.
+// Which row of one trail corresponds to which row of the other.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace msda::replay {
 
-// Rows of one stream, one behind the other, that have no partner.
+// Consecutive rows of one stream that have no partner.
 struct TrailGap {
   std::vector<size_t> a, b;
   size_t at = 0;  // the row of A before which it lies; with `a`, the first of them
@@ -19,13 +19,13 @@ struct TrailGap {
 struct TrailAlignment {
   std::vector<std::pair<size_t, size_t>> pairs;  // rows of A and of B, ascending by those of A
   std::vector<TrailGap> gaps;                    // ascending by `at`
-  // Allocations as they were before they were first used, in the same order; they are no rows of the alignment.
+  // Allocations with what they held before their first use, in the same order; they are no rows of the alignment.
   std::vector<std::pair<size_t, size_t>> fresh;
   int64_t measuring = 0;  // rows with which a tuner measures, in A and B together; they are left out
 };
 
-// Stream by stream, as streams may overtake one another. Streams are numbered by their first use, in which threads may
-// overtake one another, too: those that launch the same are one stream.
+// Aligns stream by stream, because streams may overtake one another. Streams are numbered by their first use, in which
+// threads may overtake one another, too: streams that launch the same are paired.
 TrailAlignment align_trails(const TrailRun& a, const TrailRun& b);
 
 }  // namespace msda::replay

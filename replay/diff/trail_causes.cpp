@@ -46,7 +46,7 @@ bool has_any(std::string_view text, Words words) {
 
 std::string name_of_kernel(const TrailRun& run, size_t row) { return text::demangled(run.kernel(row).name); }
 
-// Whether the caller, or the operator or the label that it goes by, tells it.
+// Returns whether the caller, the operator or the label of the row passes the check.
 template <class Tells>
 bool is_called_by(const TrailRun& run, size_t row, Tells&& tells) {
   const auto& [python, node, operation, label] = run.caller(row);
@@ -62,7 +62,7 @@ Evidence host_memory(const PartingCase& one) {
                      thousands(one.a.launches[one.row_a()] + 1));
 }
 
-// The scale of a gradient scaler is a number of 4 bytes, and a power of two.
+// Finds another loss scale: a gradient scaler's scale is a number of 4 bytes, and a power of two.
 Evidence other_scale(const PartingCase& one) {
   const auto is_scale = [](uint64_t word) {
     constexpr uint32_t kMantissa = 0x7FFFFF, kOfEight = 0x41000000, kInfinity = 0x7F800000;
@@ -77,7 +77,7 @@ Evidence other_scale(const PartingCase& one) {
   constexpr uint64_t kMost = 16;
   if (!one.is_pair() || one.a.row(one.row_a()).bytes > kMost || !scales(one.a) || !scales(one.b)) return std::nullopt;
   for (const ParameterDifference& word : one.part.parameters) {
-    // If the lower halves are equal, the upper ones are another parameter.
+    // If the lower halves are equal, the upper halves are a parameter of their own.
     const bool is_upper = (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF);
     const auto differing = [&](uint64_t both) { return is_upper && both >> 32 != 0 ? both >> 32 : both; };
     if (is_scale(differing(word.a)) && is_scale(differing(word.b))) {
@@ -97,9 +97,9 @@ Evidence loss_scale(const PartingCase& one) {
   return "it is called by the gradient scaler, or is the kernel with which that looks for overflow";
 }
 
-// A's data among the other copies of B.
+// Returns where B copies A's data, among its other copies.
 std::optional<size_t> copied_elsewhere(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {
-  constexpr uint64_t kLeast = 32;  // of fewer bytes, equal ones are no rarity
+  constexpr uint64_t kLeast = 32;  // with fewer bytes, equal data are common
   const TrailRow& wanted = a.row(row_a);
   if (wanted.bytes < kLeast) return std::nullopt;
   for (size_t i = 0; i < b.trail.rows.size(); ++i) {
@@ -127,7 +127,7 @@ Evidence batch(const PartingCase& one) {
                      thousands(static_cast<int64_t>(one.a.row(one.row_a()).bytes)));
 }
 
-// Values of seeds that only one run has set.
+// Returns the values of seeds that only `run` has set.
 std::vector<uint64_t> own_seeds(const TrailRun& run, const TrailRun& other) {
   std::set<uint64_t> values, others;
   for (const auto& seed : run.seeds) values.insert(seed.value);
@@ -166,7 +166,7 @@ Evidence other_gpu(const PartingCase& one) {
   return fmt::format("the code is of {} and of {}", of_a, of_b);
 }
 
-// cuBLAS and cuDNN name TF32 kernels so; s1688 with float16 is another instruction.
+// Returns whether it is a TF32 kernel, by cuBLAS's and cuDNN's names; s1688 with float16 is another instruction.
 bool names_tf32(const TrailRun& run, size_t row) {
   const std::string& name = run.kernel(row).name;
   return has_any(name, {"tf32", "TF32"}) || (has_any(name, {"s1688"}) && !has_any(name, {"f16", "fp16", "h1688"}));
@@ -214,8 +214,8 @@ Evidence algorithm(const PartingCase& one) {
   return "cuDNN, cuBLAS or CUTLASS chose another kernel";
 }
 
-// The last allocation before it whose memory was not the same, of those that nobody had written: first used by this
-// launch, or shortly before. What was first used long before has been written since.
+// Finds the last allocation before it that nobody had written and whose memory differed, if this launch or one shortly
+// before used it first. Memory that was first used long before has been written since.
 Evidence other_fresh_memory(const PartingCase& one, bool right_before) {
   constexpr int64_t kShortly = 64;
   if (!one.is_pair()) return std::nullopt;
@@ -263,7 +263,7 @@ Evidence arrival_order(const PartingCase& one) {
   return with_fact(one, {"may_communicate"}, "its blocks can hand results to one another as they arrive");
 }
 
-// What other ranks sent comes in through collectives, whose own results are seldom digested: the next launch shows it.
+// Data of other ranks arrive through collectives, whose own results are seldom digested: the next launch shows them.
 Evidence other_rank(const PartingCase& one) {
   constexpr size_t kShortly = 64;
   if (!one.is_pair()) return std::nullopt;
@@ -278,7 +278,7 @@ Evidence other_rank(const PartingCase& one) {
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// "libcudnn.so.9: libcudnn.so.9.1.0 | libcudnn.so.9.2.1", of the driver's library or of all others.
+// Returns "libcudnn.so.9: libcudnn.so.9.1.0 | libcudnn.so.9.2.1", for the driver's library or for all others.
 std::vector<std::string> other_libraries(const TrailRun& a, const TrailRun& b, bool of_driver) {
   std::vector<std::string> differences;
   for (const auto& [name, path] : a.run.libraries) {
@@ -316,10 +316,10 @@ constexpr unsigned kKernel = bit(TrailDivergence::kAnotherKernel), kParameters =
 
 struct CauseRule {
   const char* cause;
-  unsigned kinds;  // of divergences that it can be the cause of
+  unsigned kinds;  // the divergences that it can cause
   Evidence (*evidence)(const PartingCase&);
 };
-// The first that holds is the cause. What was found by comparing comes before what the code could do, and that before
+// The first rule that holds gives the cause. What comparing found comes before what the code could do, and that before
 // facts of the machine.
 constexpr CauseRule kRules[] = {
     {"host_memory", kInput, host_memory},

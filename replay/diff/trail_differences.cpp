@@ -71,8 +71,8 @@ class Comparison {
   }
 
   std::vector<TrailDifferences::Beside> around(size_t from) const {
-    constexpr size_t kRows = 10;                                    // of each side, and of each stretch without partner
-    std::vector<std::pair<size_t, TrailDifferences::Beside>> rows;  // by a place in A
+    constexpr size_t kRows = 10;  // for each side, and for each stretch without partner
+    std::vector<std::pair<size_t, TrailDifferences::Beside>> rows;  // with a place in A
     const auto add_gap = [&](const TrailGap& gap) {
       for (size_t i = 0; i < std::min(kRows, std::max(gap.a.size(), gap.b.size())); ++i) {
         const auto row_of = [i](const std::vector<size_t>& all) {

@@ -22,15 +22,15 @@ struct TrailPart {
   TrailDivergence kind = TrailDivergence::kOtherOutput;
   std::vector<size_t> a, b;
   std::vector<ParameterDifference> parameters;  // of a pair
-  std::string cause;                            // by trail_causes.h; empty if the files do not tell
+  std::string cause;                            // by trail_causes.h; empty if the files do not show it
   std::vector<std::string> evidence;
-  size_t shown_at = 0;  // the row of A at which results differ for certain; the part may lie before it
+  size_t shown_at = 0;  // the row of A at which results differ for certain; the runs may part before it
   bool is_pair() const { return a.size() == 1 && b.size() == 1; }
 };
 
 struct TrailDifferences {
   std::optional<TrailPart> first;
-  // From the first on: rows, those that differ, those without partner, and those that cannot be compared.
+  // From the first on: all rows, and those that differ, have no partner, or cannot be compared.
   struct {
     int64_t rows = 0, differ = 0, unpaired = 0, unknown = 0;
   } after;
@@ -40,7 +40,7 @@ struct TrailDifferences {
     int64_t results() const { return launches + copies + sets; }
   } compared;
   std::vector<std::string> notes;  // what differs and does not decide
-  // Some rows before the first and behind it, in A's order.
+  // Some rows before the first and after it, in A's order.
   struct Beside {
     std::optional<size_t> a, b;
     PairResult result;  // of a pair
@@ -50,9 +50,9 @@ struct TrailDifferences {
 
 TrailDifferences find_differences(const TrailRun& a, const TrailRun& b);
 
-// "launch 12", "the copy from the host before launch 13".
+// Returns "launch 12", or "the copy from the host before launch 13".
 std::string where_of(const TrailRun& run, size_t row);
-// A kernel's name as it stands in its source, shortened; what else it is of other rows.
+// Returns the kernel's name as its source has it, shortened; for other rows what they are.
 std::string what_of(const TrailRun& run, size_t row, size_t columns);
 
 }  // namespace msda::replay

@@ -15,7 +15,7 @@ namespace {
 using capture::TrailKind;
 using capture::TrailRow;
 
-// Whether it leaves what a row shortly before it left, as where a tuner measures.
+// Returns whether the row writes what a row shortly before it wrote, as in a tuner's measurements.
 bool is_repeated(const TrailRun& run, size_t row) {
   constexpr size_t kShortly = 4;
   const TrailRow& one = run.row(row);
@@ -29,13 +29,14 @@ bool is_repeated(const TrailRun& run, size_t row) {
   return false;
 }
 
-// A gap whose rows can have changed the device's memory. Reading it, and memory of the host as it was, cannot.
+// Returns whether the row can have changed the device's memory. Reading it cannot, nor can memory of the host as it
+// was.
 bool may_decide(const TrailRun& run, size_t row) {
   const TrailKind kind = run.row(row).kind;
   return kind != TrailKind::kCopyOut && kind != TrailKind::kHostMemory && !is_repeated(run, row);
 }
 
-// The rows of a gap that may have decided something.
+// Returns the rows of a gap that may have decided something.
 TrailGap deciding_rows(const TrailRun& a, const TrailRun& b, const TrailGap& gap) {
   TrailGap part{{}, {}, gap.at};
   std::ranges::copy_if(gap.a, std::back_inserter(part.a), [&](size_t row) { return may_decide(a, row); });
@@ -43,7 +44,7 @@ TrailGap deciding_rows(const TrailRun& a, const TrailRun& b, const TrailGap& gap
   return part;
 }
 
-// Pairs with other results, near to one another; behind the last of them come launches with equal results.
+// Pairs with other results, close to one another; launches with equal results follow the last of them.
 struct Cluster {
   size_t root;  // in the list of pairs
   size_t pairs = 1;
@@ -82,7 +83,7 @@ class FirstFinder {
     return std::ranges::any_of(rows, [&](size_t row) { return is_launch(run.row(row)); });
   }
 
-  // Of kernels in place of others the first kernels are meant, and not the memsets before them.
+  // Where kernels replace others, the runs part at the first kernel, not at the memsets before it.
   static void begin_with_launch(const TrailRun& run, std::vector<size_t>& rows) {
     rows.erase(rows.begin(), std::ranges::find_if(rows, [&](size_t row) { return is_launch(run.row(row)); }));
   }
@@ -122,7 +123,8 @@ class FirstFinder {
     return part;
   }
 
-  // Without words that also differ where the same kernel gave equal results: padding, handles, addresses of the host.
+  // Leaves out words that also differ where the same kernel gave equal results: padding, handles, addresses of the
+  // host.
   std::vector<ParameterDifference> deciding_parameters(const ComparedPair& pair) const {
     std::vector<ParameterDifference> differences = parameter_differences(a_, pair.a, b_, pair.b);
     if (differences.empty() || draws_random_numbers(a_, pair.a)) return differences;
@@ -158,16 +160,16 @@ class FirstFinder {
     return clusters;
   }
 
-  // Some other results without a cause, and then equal ones: memory in which a kernel keeps what it needs for itself,
-  // or bytes beside a result, as of its neighbours in a buffer of all gradients.
+  // Returns whether it is a few other results without a cause, followed by equal ones: memory that a kernel uses only
+  // for itself, or bytes next to a result, such as its neighbours in a buffer of all gradients.
   bool may_be_without_effect(const Cluster& cluster) const {
     constexpr size_t kSome = 64;
     const bool may_be = cluster.pairs <= kSome && cluster.equal_behind >= kApart && !cluster.is_copied_out;
     return may_be && is_launch(a_.row(pairs_[cluster.root].a)) && part_at(cluster.root).part->cause.empty();
   }
 
-  // So many launches with equal results between what has no effect and this show that this is no late effect of it:
-  // fewer if something has led to it that is neither a launch nor the code's own freedom.
+  // Returns how many launches with equal results, between what has no effect and this, show that this is no late effect
+  // of it: fewer if something has led to it that is neither a launch nor the code's own freedom.
   static size_t equal_launches_needed(const TrailPart& part) {
     constexpr size_t kNever = std::numeric_limits<size_t>::max();
     constexpr std::string_view kOfOthers[] = {"host_memory", "loss_scale", "data_order", "batch",
@@ -177,7 +179,8 @@ class FirstFinder {
     return std::ranges::count(kOfOthers, part.cause) > 0 ? kApart : kShortly;
   }
 
-  // Whether a launch between the two places has an equal result, so that what was at the first did not reach it.
+  // Returns whether a launch between the two places has an equal result: what was at the first then did not reach the
+  // second.
   bool is_equal_between(size_t from, size_t to) const {
     for (auto pair = std::ranges::lower_bound(pairs_, from, {}, &ComparedPair::a); pair != pairs_.end(); ++pair) {
       if (pair->a >= to) return false;
@@ -186,7 +189,8 @@ class FirstFinder {
     return false;
   }
 
-  // Of stretches that replace one another: whether their last results are equal; nothing if they cannot be compared.
+  // Returns whether two stretches that replace one another have equal last results; nothing if these cannot be
+  // compared.
   std::optional<bool> is_same_result(const TrailGap& gap) const {
     if (gap.a.empty() || gap.b.empty()) return std::nullopt;
     const size_t a = gap.a.back(), b = gap.b.back();
@@ -196,9 +200,9 @@ class FirstFinder {
 
   // Launches without partner before a row of A.
   struct GapsBefore {
-    const TrailGap* deciding = nullptr;     // no launch between gave an equal result, or they left another themselves
+    const TrailGap* deciding = nullptr;     // no launch between gave an equal result, or the gap's own results differ
     const TrailGap* last = nullptr;         // shortly before it
-    const TrailGap* last_random = nullptr;  // with random numbers that only one run draws
+    const TrailGap* last_random = nullptr;  // it draws random numbers that only one run draws
   };
   GapsBefore gaps_before(size_t row) const {
     GapsBefore found;
@@ -217,8 +221,8 @@ class FirstFinder {
     return found;
   }
 
-  // The first, given the first pair with different results: that pair, or what must have come before it, or, if nothing
-  // else explains it, what may have.
+  // Returns where the runs part, given the first pair with different results: that pair, or what must have come before
+  // it, or, if nothing else explains it, what may have.
   FirstDivergence part_at(size_t differing) const {
     const ComparedPair& pair = pairs_[differing];
     TrailPart part = part_of(pair);
@@ -233,7 +237,7 @@ class FirstFinder {
     if (decided_by == nullptr && part.kind != TrailDivergence::kOtherInput) {
       decided_by = replacing_before(pair.a);
       other_code = unknown_before(differing);
-      // The later of the two.
+      // Takes the later of the two.
       if (decided_by != nullptr && other_code != nullptr && other_code->a > decided_by->at) decided_by = nullptr;
       if (decided_by != nullptr) other_code = nullptr;
     }
@@ -250,8 +254,8 @@ class FirstFinder {
     return found;
   }
 
-  // Other kernels in place of others, and launches of other code or another grid whose results cannot be compared,
-  // shortly before a row of A: their results may be read only later.
+  // Kernels that replace others, and launches of other code or another grid whose results cannot be compared, shortly
+  // before a row of A: later launches may be the first to read their results.
   static constexpr size_t kShortly = 256, kApart = 64;
   const TrailGap* replacing_before(size_t row) const {
     const TrailGap* found = nullptr;
@@ -263,11 +267,11 @@ class FirstFinder {
     return found;
   }
 
-  // A launch that may have left another result: it changed a part of what is digested, and the digests differ; or its
-  // results cannot be compared, as of one that read what it should not, and so wrote elsewhere. Shortly before, the
-  // last that has a reason to differ, or else the last; further away, the same.
+  // Returns a launch that may have left another result. Either it changed a part of what is digested, and the digests
+  // differ; or its results cannot be compared, as when it read what it should not and so wrote elsewhere. Shortly
+  // before, takes the last one with a reason to differ, else the last one; further away, only one with a reason.
   const ComparedPair* doubtful_before(size_t differing) const {
-    constexpr int kMost = 256;  // whose parameters are compared
+    constexpr int kMost = 256;  // launches whose parameters are compared
     int compared = 0;
     const ComparedPair *near = nullptr, *far = nullptr;
     for (size_t i = differing; i-- > 0;) {
@@ -296,7 +300,7 @@ class FirstFinder {
     return nullptr;
   }
 
-  // Without other results: launches that only one run has, and behind which nothing is known to be equal.
+  // Looks, if no results differ, for launches that only one run has and after which nothing is known to be equal.
   FirstDivergence only_one_has(std::vector<size_t> without_effect) const {
     const TrailGap* const gap = trailing_gap();
     FirstDivergence found{std::nullopt, gap, std::move(without_effect)};

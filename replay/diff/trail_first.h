@@ -11,9 +11,9 @@
 namespace msda::replay {
 
 struct FirstDivergence {
-  std::optional<TrailPart> part;  // nothing: the runs are equal
-  const TrailGap* gap = nullptr;  // that the part is of, if it is of one
-  // Pairs before it with other results that nothing behind them shows, by their place in the list of pairs.
+  std::optional<TrailPart> part;  // nothing if the runs are equal
+  const TrailGap* gap = nullptr;  // the gap at which they part, if it is one
+  // Places in the list of pairs, before the part, of other results that nothing after them shows.
   std::vector<size_t> without_effect;
 };
 

@@ -39,7 +39,7 @@ Json digest_json(const TrailRow& row) {
   return fmt::format("{:016x}", row.digest);
 }
 
-// The first of the rows.
+// Describes the first of the rows.
 Json side_json(const TrailRun& run, const std::vector<size_t>& rows) {
   if (rows.empty()) return {};
   const size_t at = rows.front();

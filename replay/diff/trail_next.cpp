@@ -11,14 +11,14 @@
 namespace msda::replay {
 namespace {
 
-// The program as it was called.
+// Returns the program as it was called.
 std::string program_of(const TrailRun& run) {
   std::string command;
   for (const std::string& word : run.run.argv) command += (command.empty() ? "" : " ") + text::shell_word(word);
   return command.empty() ? "COMMAND" : command;
 }
 
-// Matches this name only.
+// Returns a pattern that matches this name only.
 std::string pattern_of(const std::string& name) {
   constexpr std::string_view kSpecial = ".[]{}()*+?^$|\\";
   std::string pattern = "^";
@@ -30,7 +30,7 @@ std::string pattern_of(const std::string& name) {
 }
 
 struct Place {
-  const TrailRun& run;  // in which the launch is
+  const TrailRun& run;  // the run of the launch
   size_t row;
   std::string launch() const { return std::to_string(run.launches[row]); }
 };
@@ -40,13 +40,13 @@ std::string survey(const Place& at, const char* flags) {
                      program_of(at.run));
 }
 
-// The call itself, with its tensors, which show and run of the file then explain.
+// Returns how to record the call itself, with its tensors, for msda-replay show and run.
 std::string record_kernel(const Place& at) {
   return fmt::format("msda-record --kernel {} -o launch.h5 -- {}",
                      text::shell_word(pattern_of(at.run.kernel(at.row).name)), program_of(at.run));
 }
 
-// The folders of all ranks' trails, or how to get them.
+// Returns how to compare the folders of all ranks' trails, or how to record them.
 std::string compare_ranks(const TrailRun& a, const TrailRun& b) {
   const auto folder = [](const TrailRun& run) { return std::filesystem::path(run.file).parent_path().string(); };
   if (folder(a) == folder(b)) return fmt::format("msda-record --trail -o run/%r.h5 -- {}", program_of(a));
@@ -59,7 +59,7 @@ std::string next_command(const TrailRun& a, const TrailRun& b, const TrailPart& 
   const Place at = part.a.empty() ? Place{b, part.b.front()} : Place{a, part.a.front()};
   const std::string command = program_of(at.run);
   const bool is_kernel = at.run.row(at.row).kind == capture::TrailKind::kLaunch && !at.run.kernel(at.row).name.empty();
-  // Of causes that a switch removes: whether the runs are then equal.
+  // If a switch removes the cause, shows whether the runs are then equal.
   const std::map<std::string_view, std::string> settings{{"tf32", "NVIDIA_TF32_OVERRIDE=0"},
                                                          {"unordered_streams", "CUDA_LAUNCH_BLOCKING=1"}};
   if (const auto setting = settings.find(part.cause); setting != settings.end()) {
@@ -72,7 +72,7 @@ std::string next_command(const TrailRun& a, const TrailRun& b, const TrailPart& 
   const bool is_launch_itself = part.kind == TrailDivergence::kAnotherKernel ||
                                 (part.kind == TrailDivergence::kOtherParameters && part.cause != "generator");
   if (is_launch_itself && is_kernel) return record_kernel(at);
-  // Seeds, environment, libraries and arguments of the run.
+  // Shows the run's seeds, environment, libraries and arguments.
   if (part.kind == TrailDivergence::kOtherInput || part.cause == "generator") {
     return fmt::format("msda-replay show {}", text::shell_word(at.run.file));
   }

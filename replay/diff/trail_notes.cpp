@@ -17,7 +17,7 @@ using Notes = std::vector<std::string>;
 
 std::string many_launches(int64_t count) { return thousands(count) + (count == 1 ? " launch" : " launches"); }
 
-// Before the runs part: what differed without another result.
+// Adds what differed, before the runs part, without another result.
 void add_same_results(const TrailRun& a, const std::vector<ComparedPair>& pairs, const TrailDecision& decision,
                       Notes& notes) {
   const std::pair<bool ComparedPair::*, const char*> kinds[] = {{&ComparedPair::other_code, "code"},
@@ -36,7 +36,7 @@ void add_same_results(const TrailRun& a, const std::vector<ComparedPair>& pairs,
   }
 }
 
-// Before the runs part: other results that nothing shows.
+// Adds other results, before the runs part, that nothing shows.
 void add_without_effect(const TrailRun& a, const std::vector<ComparedPair>& pairs, const TrailDecision& decision,
                         Notes& notes) {
   if (decision.without_effect.empty()) return;
@@ -47,7 +47,7 @@ void add_without_effect(const TrailRun& a, const std::vector<ComparedPair>& pair
       many_launches(static_cast<int64_t>(decision.without_effect.size())), where_of(a, first), what_of(a, first, 40)));
 }
 
-// Before the runs part: rows without partner.
+// Adds rows without partner, before the runs part.
 void add_gaps(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment, const TrailDecision& decision,
               Notes& notes) {
   for (const bool of_a : {true, false}) {

@@ -1,4 +1,4 @@
-// What differs between two runs, or is not known, and does not decide where they part.
+// What differs between two runs, or is unknown, without deciding where they part.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace msda::replay {
 
-// What was found: the gap at which they part, if it is one; and the row of A from which on they do.
+// What was found: the gap at which the runs part, if it is one, and the row of A from which on they do.
 struct TrailDecision {
   const TrailGap* gap = nullptr;
   bool is_different = false;
   size_t from = 0;
-  std::vector<size_t> without_effect;  // pairs with other results that nothing behind them shows
+  std::vector<size_t> without_effect;  // pairs with other results that nothing after them shows
 };
 
 std::vector<std::string> notes_of(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment,

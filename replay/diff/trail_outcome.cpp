@@ -22,18 +22,18 @@ namespace {
 
 using analysis::thousands;
 
-// Of two files.
+// The comparison of two files.
 struct Compared {
   Json json;
-  std::string place;  // of runs that part, where
+  std::string place;  // where the runs part, if they do
   Lines text;
   int64_t collectives = 0;     // before their results differ
   bool at_collective = false;  // they part at what a collective wrote
-  size_t row = 0;              // at which they part, in A if it is there
+  size_t row = 0;              // at which they part: A's row if there is one
   bool is_equal() const { return json["equal"].get<bool>(); }
 };
 
-// Of so many columns of text; of the first line's, `begun` are taken by what is before the place.
+// How wide the text is, in columns. In the first line, `begun` of them are taken by what is before the place.
 struct Width {
   size_t columns, begun;
 };
@@ -52,7 +52,8 @@ Compared compare_files(const TrailRun& a, const std::string& file_b, Width width
   const TrailPart& part = *differences.first;
   const TrailRun& run = part.a.empty() ? b : a;
   compared.row = part.a.empty() ? part.b.front() : part.a.front();
-  // Of A, and of no row before that which may be the cause: that would put one rank before another on a guess.
+  // Counts A's rows up to the certain one, not to one before it that may be the cause: else ranks were ordered by a
+  // guess.
   for (size_t i = 0; i < part.shown_at && i < a.trail.rows.size(); ++i) compared.collectives += is_collective(a, i);
   compared.at_collective = is_collective(run, compared.row);
   compared.place = place_text(a, b, part, width.columns - std::min(width.columns, width.begun));
@@ -64,7 +65,7 @@ std::string number_of(const Json& count, const char* one, const char* many) {
   return fmt::format("{} {}", thousands(number), number == 1 ? one : many);
 }
 
-// "Equal: 5,312 launches, 214 copies"
+// Returns "Equal: 5,312 launches, 214 copies".
 std::string equal_text(const Json& compared, const std::string& what) {
   std::string text = fmt::format("Equal: {}{}, {}", what, number_of(compared["launches"], "launch", "launches"),
                                  number_of(compared["copies"], "copy", "copies"));
@@ -85,8 +86,8 @@ void add_counts(Json& sum, const Json& more) {
   for (const auto& [name, count] : more.items()) sum[name] = sum.value(name, int64_t{0}) + count.get<int64_t>();
 }
 
-// The rank at which the runs part first: after the fewest collectives, through which it then reaches the others. Where
-// as many are before it, not the rank that sees it in a collective's result.
+// Returns the rank at which the runs part first: after the fewest collectives, through which it then reaches the
+// others. If several have as few, not the rank that sees it in a collective's result.
 size_t first_rank(const std::vector<Compared>& ranks) {
   const auto key = [](const Compared& one) {
     return std::tuple(one.is_equal(), one.collectives, one.at_collective, one.row);
@@ -149,10 +150,10 @@ class TrailOperand {
   std::optional<TrailRun> run_;
 };
 
-// Of A, or of B where A has none.
+// Returns A's side, or B's if A has none.
 const Json& side_of(const Json& first) { return first["a"].is_null() ? first["b"] : first["a"]; }
 
-// How often each launch was the first at which a run parted from A, the most frequent first.
+// Returns how often a run parted from A at each launch, the most frequent first.
 Json varying_launches(const std::vector<TrailOutcome>& outcomes) {
   std::map<std::tuple<std::string, int64_t, std::string>, int64_t> runs;  // by rank, row and kernel
   for (const TrailOutcome& one : outcomes) {
@@ -211,7 +212,7 @@ TrailOutcome compare_trails(const std::vector<std::string>& operands, size_t col
   std::vector<TrailOutcome> outcomes;
   for (size_t i = 1; i < operands.size(); ++i) outcomes.push_back(first.compare_with(operands[i], columns, begun));
   TrailOutcome outcome = outcomes.size() == 1 ? std::move(outcomes[0]) : joined_outcome(operands, std::move(outcomes));
-  Json json = {{"a", operands[0]}};  // a file that --json may replace is known by its first member
+  Json json = {{"a", operands[0]}};  // the first member marks a file that --json may replace
   if (operands.size() == 2) json["b"] = operands[1];
   json["kind"] = "trail";
   json.update(outcome.json);

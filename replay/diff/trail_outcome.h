@@ -16,12 +16,12 @@ namespace msda::replay {
 struct TrailOutcome {
   Json json;             // docs/diff.schema.json, "trail"
   std::string headline;  // the answer
-  std::string place;     // of runs that part, where
+  std::string place;     // where the runs part, if they do
   Lines text;            // the rest
   bool is_equal() const { return json["equal"].get<bool>(); }
 };
 
-// Files, or folders of files. The first is compared with each other one. Throws BadInput.
+// Compares files, or folders of files: the first with each other one. Throws BadInput.
 TrailOutcome compare_trails(const std::vector<std::string>& operands, size_t columns);
 
 }  // namespace msda::replay

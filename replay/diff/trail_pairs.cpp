@@ -11,7 +11,7 @@ using capture::kNoEntry;
 using capture::TrailKind;
 using capture::TrailRow;
 
-// Compares the parameters of pairs. Most are of equal entries of the lists, without changes.
+// Compares the parameters of pairs. Most pairs have equal entries of the lists, without changes.
 class ParameterComparison {
  public:
   ParameterComparison(const TrailRun& a, const TrailRun& b)
@@ -54,7 +54,7 @@ PairResult result_of(const TrailRun& a, size_t row_a, const TrailRun& b, size_t 
   return ((of_a.flags | of_b.flags) & TrailRow::kIsSparse) != 0 ? PairResult::kDoubtful : PairResult::kDiffers;
 }
 
-// By digests where both have one; a library's other kernel may be a partner as well.
+// Compares digests if both have one; the partner may also be another kernel of the library.
 bool is_other_code(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {
   const capture::TrailKernel &of_a = a.kernel(row_a), &of_b = b.kernel(row_b);
   return of_a.name != of_b.name || (!of_a.digest.empty() && !of_b.digest.empty() && of_a.digest != of_b.digest);

@@ -12,7 +12,7 @@ namespace msda::replay {
 enum class PairResult : uint8_t {
   kEqual,
   kDiffers,
-  kDoubtful,  // the digests differ, which are also of memory that the launches did not change
+  kDoubtful,  // the digests differ, which also cover memory that the launches did not change
   kUnknown
 };
 
@@ -24,7 +24,7 @@ struct ComparedPair {
 
 std::vector<ComparedPair> compare_pairs(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment);
 
-// "the copy from the host", "the memset".
+// Returns "the copy from the host", "the memset".
 const char* text_of(capture::TrailKind kind);
 
 }  // namespace msda::replay

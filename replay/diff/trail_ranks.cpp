@@ -36,7 +36,7 @@ std::string recorded_rank(const std::string& file) {
   return variable != run.environment.end() ? variable->second : "";
 }
 
-// By rank if every file tells one of its own, else by name.
+// Returns the files by rank if each file names its own, else by file name.
 std::map<std::string, std::string> files_by_rank(const std::vector<std::string>& files, bool by_name) {
   std::map<std::string, std::string> ranks;
   for (const std::string& file : files) {

@@ -7,13 +7,13 @@
 namespace msda::replay {
 
 struct RankFiles {
-  std::string rank, a, b;  // of each run
+  std::string rank, a, b;  // the file of each run
 };
 
 bool is_folder(const std::string& path);
 
-// Pairs the captures of two folders: by the ranks that the files tell (the fact `rank`, or RANK in the environment), or
-// by their names. Throws BadInput where a rank has no partner.
+// Pairs the captures of two folders: by the ranks that the files name (the fact `rank`, or RANK in the environment), or
+// by file names. Throws BadInput if a rank has no partner.
 std::vector<RankFiles> paired_ranks(const std::string& folder_a, const std::string& folder_b);
 
 }  // namespace msda::replay

@@ -1,4 +1,4 @@
-// A recorded trail and the run that it is of.
+// A recorded trail and its run.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ struct TrailRun {
   capture::Trail trail;
   capture::Run run;
   std::vector<capture::Seed> seeds;
-  std::vector<uint32_t> launches;  // of each row: kernels launched up to it, itself among them
+  std::vector<uint32_t> launches;  // for each row: kernels launched up to it, itself included
 
   const capture::TrailRow& row(size_t at) const { return trail.rows[at]; }
   const capture::TrailKernel& kernel(size_t at) const;  // an empty one if the row has none
   const capture::TrailCaller& caller(size_t at) const;  // the same
-  // Null if the row has none.
+  // Returns null if the row has none.
   const capture::TrailConfiguration* configuration(size_t at) const;
   const std::string& parts(size_t at) const;
-  // The bytes that it was launched with; addresses are Trail::kAddress.
+  // Returns the bytes of the launch's parameters; addresses are Trail::kAddress.
   std::vector<std::byte> parameters(size_t at) const;
   std::string fact(const char* name) const;  // of /run; empty if there is none
 };
@@ -33,13 +33,13 @@ struct TrailRun {
 // Throws BadInput if the file holds no trail; its message says how to record one.
 TrailRun read_trail_run(const std::string& file);
 
-bool is_launch(const capture::TrailRow& row);  // of a kernel, a graph or an operator
+bool is_launch(const capture::TrailRow& row);  // whether a kernel, a graph or an operator was launched
 bool is_copy(const capture::TrailRow& row);
 bool is_collective(const TrailRun& run, size_t row);
-// Digested by both, and of the same bytes.
+// Returns whether both rows have a digest, and of the same bytes.
 bool is_comparable(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b);
 
-// A word of parameters that differs; of eight bytes, or fewer at the end. kAddress: an address.
+// A word of parameters that differs, of eight bytes, or fewer at the end. kAddress stands for an address.
 struct ParameterDifference {
   size_t offset;
   uint64_t a, b;

@@ -17,7 +17,7 @@ namespace {
 using analysis::thousands;
 using capture::TrailRow;
 
-constexpr size_t kLabel = 14;          // columns of a label and what is before it
+constexpr size_t kLabel = 14;          // columns of a label and its indentation
 constexpr size_t kMostParameters = 8;  // that are shown
 
 bool is_plausible(double number) { return std::isfinite(number) && std::abs(number) > 1e-9 && std::abs(number) < 1e9; }
@@ -36,7 +36,7 @@ std::string configuration_text(const capture::TrailConfiguration* one) {
                      one->shared_bytes);
 }
 
-// Where it is, what it is, and what it wrote.
+// Returns where it is, what it is, and what it wrote.
 std::string side_text(const TrailRun& run, const std::vector<size_t>& rows, size_t columns) {
   if (rows.empty()) return "(none)";
   const size_t at = rows.front();
@@ -48,7 +48,7 @@ std::string side_text(const TrailRun& run, const std::vector<size_t>& rows, size
   return text + fmt::format(", digest {:016x} of {} bytes", row.digest, thousands(static_cast<int64_t>(row.bytes)));
 }
 
-// "of A | of B", or once what is the same of both.
+// Returns "of A | of B", or one text if both are the same.
 std::string both_text(const std::string& a, const std::string& b) {
   const auto shown = [](const std::string& text) { return text.empty() ? "(unknown)" : text; };
   return a == b ? a : fmt::format("{} | {}", shown(a), shown(b));
