@@ -6,8 +6,8 @@
 namespace msda::kernels {
 inline namespace MSDA_ISA {
 
-// What they make of an operand and of a sum (RED.ADD.F32.FTZ): of a subnormal float32, zero of its sign. Those of
-// float64 keep it. tools/gpu-check measures both (`subnormals`).
+// Atomic additions (RED.ADD.F32.FTZ) turn a subnormal float32, as operand or as sum, into zero of its sign. Float64
+// additions keep subnormals. tools/gpu-check measures both (`subnormals`).
 inline float flushed(float x) { return ::fabsf(x) < 0x1p-126f ? ::copysignf(0.0f, x) : x; }
 inline double flushed(double x) { return x; }
 

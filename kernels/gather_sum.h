@@ -6,7 +6,7 @@
 namespace msda::kernels {
 inline namespace MSDA_ISA {
 
-// By the tree of runs: a run begins with a product, and its other terms are fused onto it. +0 of nothing.
+// Sums by the tree of runs: a run begins with a product, and its other terms are fused onto it. No terms give +0.
 template <class Real>
 class GatherSum {
  public:
@@ -32,7 +32,8 @@ class GatherSum {
   TreeSum<Real> runs_;  // of the runs before this one
 };
 
-// The same of at most one run, of one number or several; `weight` and `value`: of term number i. At least one term.
+// Returns the same for at most one run, of one number or several; `weight` and `value` take the term's number. At least
+// one term.
 template <class Weight, class Value>
 MSDA_HOST_DEVICE inline auto gather_run(int32_t count, Weight&& weight, Value&& value) {
   auto run = weight(0) * value(0);
@@ -40,7 +41,7 @@ MSDA_HOST_DEVICE inline auto gather_run(int32_t count, Weight&& weight, Value&& 
   return run;
 }
 
-// The same of any number of terms.
+// Returns the same for any number of terms.
 template <class Real, class Weight, class Value>
 MSDA_HOST_DEVICE inline Real gather_runs(int32_t count, Weight&& weight, Value&& value) {
   GatherSum<Real> sum;
@@ -54,7 +55,7 @@ MSDA_HOST_DEVICE inline Real gather_sum(int32_t count, Weight&& weight, Value&& 
   return gather_runs<Real>(count, weight, value);
 }
 
-// The first number in [0, count] from which on `is` holds; it may not cease to hold.
+// Returns the first number in [0, count] from which on `is` holds; beyond it `is` must keep holding.
 template <class Is>
 MSDA_HOST_DEVICE inline int32_t first_where(int32_t count, Is&& is) {
   int32_t low = 0, high = count;

@@ -15,7 +15,7 @@ MSDA_HOST_DEVICE inline double nearest(double a) { return ::nearbyint(a); }
 MSDA_HOST_DEVICE inline float magnitude(float a) { return ::fabsf(a); }
 MSDA_HOST_DEVICE inline double magnitude(double a) { return ::fabs(a); }
 
-// Pixels that a sample reads along an axis.
+// Returns how many pixels a sample reads along an axis.
 MSDA_HOST_DEVICE constexpr int taps_along(msda_interpolation interpolation) {
   return interpolation == MSDA_BILINEAR ? 2 : interpolation == MSDA_NEAREST ? 1 : 4;
 }
@@ -28,7 +28,7 @@ struct Padded {
   Real sign;  // d pixel / d unpadded: 1, -1, or 0 where clipped
 };
 
-// Mirrored at the edges of the image, or with align_corners at the centres of its outermost pixels.
+// Mirrors at the edges of the image, or with align_corners at the centres of its outermost pixels.
 template <class Real>
 MSDA_HOST_DEVICE inline Padded<Real> reflect(bool align_corners, Real pixel, int32_t size) {
   const Real low = align_corners ? Real(0) : Real(-0.5), span = static_cast<Real>(align_corners ? size - 1 : size);
@@ -39,7 +39,7 @@ MSDA_HOST_DEVICE inline Padded<Real> reflect(bool align_corners, Real pixel, int
   return even ? Padded<Real>{extra + low, sign} : Padded<Real>{(span - extra) + low, -sign};
 }
 
-// PyTorch counts the border itself as outside: its gradient is 0.
+// Clips to the image. PyTorch counts the border itself as outside: its gradient is 0.
 template <class Real>
 MSDA_HOST_DEVICE inline Padded<Real> clip(const Padded<Real>& at, int32_t size) {
   const Real last = static_cast<Real>(size - 1);
@@ -48,7 +48,7 @@ MSDA_HOST_DEVICE inline Padded<Real> clip(const Padded<Real>& at, int32_t size) 
   return at;
 }
 
-// Bicubic interpolation pads the pixels that it reads, and not the coordinate.
+// Pads a coordinate; bicubic interpolation pads the pixels that it reads, not the coordinate.
 template <class Grid, class Real>
 MSDA_HOST_DEVICE inline Padded<Real> pad(const Grid& call, Real pixel, int32_t size) {
   const Padded<Real> as_is{pixel, Real(1)};
@@ -67,7 +67,7 @@ struct GridAxis {
   bool sampled;  // false: reads nothing
 };
 
-// Stage pixel_coordinates: of a coordinate of the grid, before padding.
+// Stage pixel_coordinates: returns the pixel coordinate of a grid coordinate, before padding.
 template <class Grid, class Real>
 MSDA_HOST_DEVICE inline Real grid_pixel(const Grid& call, Real at, int32_t size) {
   const Real one(1), half(0.5), sides = static_cast<Real>(size);
@@ -90,7 +90,7 @@ MSDA_HOST_DEVICE inline GridAxis<Real> locate_grid(const Grid& call, Real at, in
   return axis;
 }
 
-// The pixel that the tap reads whose unpadded number is `tap`; -1: none, it reads 0.
+// Returns the pixel that the tap with the unpadded number `tap` reads, or -1 if it reads 0.
 template <class Grid>
 MSDA_HOST_DEVICE inline int32_t tap_pixel(const Grid& call, int32_t tap, int32_t size) {
   if (tap >= 0 && tap < size) return tap;
@@ -113,7 +113,7 @@ struct GridTaps {
   Real slope[kMostTaps];  // d weight / d pixel coordinate
 };
 
-// Keys' polynomial at a distance of at most one pixel (`inner`), or of one to two.
+// Returns Keys' polynomial at a distance of at most one pixel (`inner`), or of one to two.
 template <class Real>
 MSDA_HOST_DEVICE inline Real cubic_weight(Real x, bool inner) {
   const Real a(-0.75);
@@ -134,7 +134,7 @@ MSDA_HOST_DEVICE inline void cubic_taps(Real fraction, GridTaps<Real>& taps) {
   }
 }
 
-// For a coordinate that is sampled, at `fraction` from pixel `low`.
+// Finds the taps for a coordinate that is sampled, at `fraction` from pixel `low`.
 template <class Grid, class Real>
 MSDA_HOST_DEVICE inline GridTaps<Real> grid_taps(const Grid& call, Real fraction, int32_t low, int32_t size) {
   GridTaps<Real> taps{};
@@ -194,7 +194,7 @@ MSDA_HOST_DEVICE constexpr int taps_of_sample(int axes, int taps) {
   return axes == 3 ? taps * taps * taps : taps * taps;
 }
 
-// Number of the pixel in the image that the taps with these numbers along x, y and z read; -1: none.
+// Returns the number in the image of the pixel that the taps with these numbers along x, y and z read, or -1 for none.
 template <int kAxes, class Real>
 MSDA_HOST_DEVICE inline int64_t image_pixel(const GridTaps<Real> (&taps)[kAxes], const int32_t (&sides)[3],
                                             const int (&tap)[3]) {
@@ -207,7 +207,7 @@ MSDA_HOST_DEVICE inline int64_t image_pixel(const GridTaps<Real> (&taps)[kAxes],
   return pixel;
 }
 
-// Stage interpolation_weights: what that pixel is multiplied with.
+// Stage interpolation_weights: returns the factor of that pixel.
 template <int kAxes, class Real>
 MSDA_HOST_DEVICE inline Real image_weight(const GridTaps<Real> (&taps)[kAxes], const int (&tap)[3]) {
   Real weight = taps[0].weight[tap[0]];
@@ -215,9 +215,9 @@ MSDA_HOST_DEVICE inline Real image_weight(const GridTaps<Real> (&taps)[kAxes], c
   return weight;
 }
 
-// Of one channel: d interpolated value / d pixel coordinate along `own`. value(tap) is what the taps with these numbers
-// along x, y and z read. Sums along `own` come first, so that the differences of neighbours are exact where they can
-// be.
+// Returns, for one channel, d interpolated value / d pixel coordinate along `own`. value(tap) is what the taps with
+// these numbers along x, y and z read. Sums along `own` come first, which keeps the differences of neighbours exact
+// where they can be.
 template <int kAxes, int kTaps, class Real, class Value>
 MSDA_HOST_DEVICE inline Real slope_along(const GridTaps<Real> (&taps)[kAxes], int own, Value&& value) {
   const int second = own == 0 ? 1 : 0, third = own == 2 ? 1 : 2;

@@ -20,10 +20,11 @@ struct CudaError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What msda_last_error() returns in this thread.
+// Returns the text that msda_last_error() returns in this thread.
 std::string& last_error();
 
-// The options for an operator with so many stages, or the default ones for a null pointer. Throws InvalidArgument.
+// Returns the options for an operator with so many stages, or the default ones for a null pointer. Throws
+// InvalidArgument.
 msda_options checked_options(const msda_options* options, int stages = MSDA_STAGE_COUNT);
 
 template <class Body>

@@ -3,7 +3,7 @@
  *
  *     rows[index[j]] = values[j]   for j = 0, 1, ..
  *
- * so that of rows with the same index the last stays.
+ * If several rows have the same index, the last one stays.
  */
 #pragma once
 

@@ -26,7 +26,7 @@ typedef enum msda_resize MSDA_ENUM_TYPE {
 typedef struct msda_interpolate_call {
   msda_resize mode;
   int32_t align_corners; /* 0 or 1; nearest pixels do not depend on it */
-  double scale[3];       /* of x, y, z: the factor that was given; 0: none, the sizes tell it */
+  double scale[3];       /* of x, y, z: the factor that was given; 0: none, the sizes give it */
   msda_tensor grad_output;
 } msda_interpolate_call;
 

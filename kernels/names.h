@@ -30,7 +30,7 @@ inline constexpr const char* kModeNames[] = {"deterministic", "atomic", "float64
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
 inline constexpr int64_t kDtypeBytes[] = {2, 2, 4, 8, 4, 8};
 
-// The table's entry for an enumerator, or `otherwise` for a number that is no enumerator.
+// Returns the table's entry for an enumerator, or `otherwise` for a number that is none.
 template <class T, int kCount, class Enum>
 constexpr T look_up(const T (&table)[kCount], Enum value, T otherwise) {
   const auto i = static_cast<int64_t>(value);
@@ -47,10 +47,10 @@ constexpr const char* name_of(msda_grid_stage_id stage) { return look_up(kGridSt
 constexpr const char* name_of(msda_stage_id stage) { return look_up(kStageNames, stage, "?"); }
 constexpr const char* name_of(msda_mode mode) { return look_up(kModeNames, mode, "?"); }
 constexpr const char* name_of(msda_dtype dtype) { return look_up(kDtypeNames, dtype, "?"); }
-// Bytes of one element; 0 for a number that is no type.
+// Returns the bytes of one element; 0 for a number that is no type.
 constexpr int64_t bytes_of(msda_dtype dtype) { return look_up(kDtypeBytes, dtype, int64_t{0}); }
 
-// The enumerator with that name, or nothing.
+// Returns the enumerator with that name, or nothing.
 template <class Enum, int kCount>
 constexpr std::optional<Enum> find_name(const char* const (&table)[kCount], std::string_view name) {
   for (int i = 0; i < kCount; ++i) {

@@ -3,7 +3,7 @@
  * nothing of this project.
  *
  * A library states, as data, what its kernel computes: each element of an output is a sum of addends, and an addend is
- * a product of elements of floating-point tensors and a weight. The library is not told the values of these elements:
+ * a product of elements of floating-point tensors and a weight. The library does not see the values of these elements:
  * which addends there are, and their weights, depend on the sizes, the numbers in integer tensors and the kernel's own
  * numbers and, where an element has coordinates, on the cells that these lie in.
  *
@@ -38,7 +38,7 @@ extern "C" {
 #define MSDA_OWN_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* Of this header. Another one is refused. */
+/* The version of this header. Another one is refused. */
 #define MSDA_OWN_ABI_VERSION 1
 
 #define MSDA_OWN_MOST_DIMENSIONS 8 /* in all, and of a tensor */
@@ -55,7 +55,7 @@ extern "C" {
 typedef struct msda_own_dimension {
   const char* name;        /* letters, digits and _; shown in findings */
   int32_t may_be_left_out; /* 1: `minimize` may leave out indices and number the rest anew, because the dimension does
-                          nothing but name places in tensors: neither an integer tensor nor a weight hangs on it */
+                          nothing but name places in tensors: no integer tensor and no weight depends on it */
 } msda_own_dimension;
 
 typedef enum msda_own_role {
@@ -144,7 +144,7 @@ typedef enum msda_own_factor {
   MSDA_OWN_REST = 2      /* 1 - fraction */
 } msda_own_factor;
 
-/* Of all zeros: weight 0 and no inputs. */
+/* An addend. All zeros means weight 0 and no inputs. */
 typedef struct msda_own_addend {
   int64_t number; /* names it among the element's, see msda_own_output; -1: what the element begins with */
   double weight;  /* finite */

@@ -13,13 +13,14 @@
 
 namespace msda::kernels {
 
-// The number of threads to use for a request of `threads` (0: one a core) and `tasks` tasks; at least 1.
+// Returns the number of threads to use for a request of `threads` (0: one a core) and `tasks` tasks; at least 1.
 inline int thread_count(int32_t threads, int64_t tasks) {
   const int64_t wanted = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
   return static_cast<int>(std::clamp<int64_t>(std::min(wanted, tasks), 1, 1024));
 }
 
-// A task that is compiled elsewhere: what parallel_for() does with threads is so compiled once, not once for each kind.
+// A task that is compiled elsewhere: parallel_for()'s use of threads is then compiled once, not once for each kind of
+// task.
 struct AnyWork {
   void* work;
   void (*call)(void* work, int64_t task, int worker);

@@ -31,7 +31,7 @@ struct Resize : ResizeAxis {
     }
   }
 
-  // Where an output pixel lies in the image. It does not fall as the output pixel rises.
+  // Returns where an output pixel lies in the image. It does not fall as the output pixel rises.
   MSDA_HOST_DEVICE Real coordinate(int32_t output) const {
     const Real at = static_cast<Real>(output), half(0.5);
     if (mode == MSDA_RESIZE_NEAREST || aligned()) return ratio * at;
@@ -76,7 +76,7 @@ struct Resize : ResizeAxis {
                         }),
             first_where(out, [&](int32_t output) { return inside(taps(output).first) > pixel; })};
   }
-  // With which weight: the sum of the weights of its taps at the pixel, of which there are several at the border.
+  // Returns the weight: the sum of the weights of its taps at the pixel, of which there are several at the border.
   MSDA_HOST_DEVICE Real weight(int32_t output, int32_t pixel) const {
     const Taps read = taps(output);
     Real sum(0);

@@ -40,17 +40,17 @@ struct RoiAxis {
     points = s.sampling_ratio > 0 ? s.sampling_ratio : rounded_up(bin);
   }
 
-  // False if no point can read the pixels from `first` to `last`.
+  // Returns false if no point can read the pixels from `first` to `last`.
   MSDA_HOST_DEVICE bool may_reach(int32_t bins, int32_t first, int32_t last) const {
     return may_reach(start, start + bin * static_cast<Real>(bins), first, last);
   }
-  // False if no point of bin `number` can read the pixel.
+  // Returns false if no point of bin `number` can read the pixel.
   MSDA_HOST_DEVICE bool bin_may_reach(int32_t number, int32_t pixel) const {
     const Real begin = start + bin * static_cast<Real>(number);
     return may_reach(begin, begin + bin, pixel, pixel);
   }
 
-  // Of the points of bin `number` those that read the pixel: from `first` to before `end`.
+  // The points of bin `number` that read the pixel: from `first` to before `end`.
   struct Readers {
     int32_t first, end;
   };
@@ -63,7 +63,7 @@ struct RoiAxis {
     return {first_where(points, [&](int32_t i) { return at(number, i) <= high && first_of(at(number, i)) <= pixel; }),
             first_where(points, [&](int32_t i) { return at(number, i) < low || last_of(at(number, i)) < pixel; })};
   }
-  // The mean over all points of the bin of their weights at the pixel.
+  // Returns the mean over all points of the bin of their weights at the pixel.
   MSDA_HOST_DEVICE Real weight(int32_t number, int32_t pixel, const Readers& readers) const {
     Real sum(0);
     for (int32_t i = readers.first; i < readers.end; ++i) {
@@ -77,8 +77,8 @@ struct RoiAxis {
   }
 
  private:
-  // Whether points from `begin` to `end` may read the pixels: a point reads those that are less than one pixel away,
-  // from outside the image the first two.
+  // Returns whether points from `begin` to `end` may read the pixels: a point reads the pixels less than one pixel
+  // away; if it is outside the image, the first two.
   MSDA_HOST_DEVICE bool may_reach(Real begin, Real end, int32_t first, int32_t last) const {
     const Real low = end < begin ? end : begin, high = end < begin ? begin : end;
     const Real slack = Real(1) + Real(1e-5) * (magnitude(start) + magnitude(begin) + magnitude(end));  // for rounding
@@ -95,7 +95,7 @@ struct RoiAxis {
     const Real in_bin = ((static_cast<Real>(point) + Real(0.5)) * bin) / static_cast<Real>(points);
     return (start + static_cast<Real>(number) * bin) + in_bin;
   }
-  // The pixels that a point reads, if it is not outside.
+  // Return the first and the last pixel that a point reads, if it is not outside.
   MSDA_HOST_DEVICE int32_t first_of(Real place) const {
     if (!(place > Real(0))) return 0;
     return place >= static_cast<Real>(side - 1) ? side - 1 : static_cast<int32_t>(place);
@@ -106,8 +106,8 @@ struct RoiAxis {
   }
 };
 
-// The bins of a box that read a pixel: from the first of them to the last, with their weights. weights[i * step] is
-// that of bin i, of all bins.
+// The bins of a box that read a pixel: from the first to the last, with their weights. weights[i * step] is the weight
+// of bin i, counted among all bins.
 template <class Real>
 struct RoiReaders {
   int32_t first, end;

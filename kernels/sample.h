@@ -38,8 +38,8 @@ MSDA_HOST_DEVICE inline double floor(double a) { return ::floor(a); }
 // Sides up to 2^24 are exact in float32; check_call() refuses larger levels.
 inline constexpr int64_t kMaxLevelSide = int64_t{1} << 24;
 
-// Stage pixel_coordinates: a normalized location to pixels, where pixel i has its centre at i. `size` is the level's
-// side.
+// Stage pixel_coordinates: returns a normalized location in pixels, where pixel i has its centre at i. `size` is the
+// level's side.
 template <class Real>
 MSDA_HOST_DEVICE inline Real pixel_coordinate(msda_dialect dialect, bool align_corners, Real location, Real size) {
   const Real one(1), half(0.5);
@@ -54,8 +54,8 @@ MSDA_HOST_DEVICE inline Real pixel_coordinate(msda_dialect dialect, bool align_c
   return ((grid + one) * size - one) * half;
 }
 
-// Whether corners outside the level read the border. (grid_sample clips the pixel instead: no corner is then outside
-// but with weight 0.)
+// Returns whether corners outside the level read the border. (grid_sample clips the pixel instead: a corner is then
+// outside only with weight 0.)
 MSDA_HOST_DEVICE constexpr bool corners_clamp(msda_dialect dialect, msda_padding padding) {
   return dialect == MSDA_MSDA_TRITON && padding == MSDA_PADDING_BORDER;
 }
@@ -70,7 +70,7 @@ struct Axis {
   bool sampled;   // false where the dialect skips a sample that lies here
 };
 
-// Of a pixel coordinate.
+// Returns where a pixel coordinate lands.
 template <class Real>
 MSDA_HOST_DEVICE inline Axis<Real> locate_pixel(msda_dialect dialect, msda_padding padding, bool align_corners, Real at,
                                                 int32_t size) {
@@ -118,8 +118,8 @@ MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding pad
   return locate_pixel(dialect, padding, align_corners, pixel, size);
 }
 
-// The same as compilers evaluate it that fuse products and sums: Triton, and nvcc unless told otherwise. PyTorch's clip
-// stands between grid_sample's product and its subtraction; msda_triton's cell is that of the rounded product, but
+// Returns the coordinate as compilers evaluate it that fuse products and sums: Triton, and nvcc by default. PyTorch's
+// clip stands between grid_sample's product and its subtraction; msda_triton's cell is that of the rounded product, but
 // its fraction that of the exact one.
 template <class Real>
 MSDA_HOST_DEVICE inline Real contracted_coordinate(msda_dialect dialect, bool align_corners, Real location, Real size) {
@@ -139,7 +139,7 @@ MSDA_HOST_DEVICE inline Axis<float> locate_contracted(msda_dialect dialect, msda
   return axis;
 }
 
-// The pixel that corner low (upper = 0) or low + 1 (upper = 1) reads along one axis, or -1 where it reads zero.
+// Returns the pixel that corner low (upper = 0) or low + 1 (upper = 1) reads along one axis, or -1 where it reads zero.
 MSDA_HOST_DEVICE inline int32_t corner_pixel(msda_dialect dialect, msda_padding padding, int32_t low, int upper,
                                              int32_t size) {
   const int32_t pixel = low + upper;
@@ -165,7 +165,7 @@ MSDA_HOST_DEVICE inline Spot<Real> locate_at(const Conventions& call, const Side
   return spot;
 }
 
-// The cell's number in its level, or -1 for a sample that contributes to no pixel of the level.
+// Returns the cell's number in its level, or -1 for a sample that contributes to no pixel of the level.
 template <class Real, class Sides>
 MSDA_HOST_DEVICE inline int64_t cell_of(const Spot<Real>& spot, const Sides& level) {
   const bool reached = spot.y.low >= -1 && spot.y.low < level.height && spot.x.low >= -1 && spot.x.low < level.width;
@@ -196,21 +196,21 @@ MSDA_HOST_DEVICE inline CornerWeights<Real> corner_weights(Real fraction_y, Real
   return {{rest_y * rest_x, rest_y * fraction_x, fraction_y * rest_x, fraction_y * fraction_x}};
 }
 
-// Stage sampled_value, of one channel.
+// Stage sampled_value, for one channel.
 template <class Real>
 MSDA_HOST_DEVICE inline Real interpolate(const CornerWeights<Real>& weights, Real v00, Real v01, Real v10, Real v11) {
   return fma(weights.w[3], v11, fma(weights.w[2], v10, fma(weights.w[1], v01, weights.w[0] * v00)));
 }
 
-// d sampled_value / d pixel along an axis, of one channel: the difference across the axis on the near and on the far
-// side of the cell, weighted by the fraction along the other axis. For x: (v00, v01, v10, v11, fraction_y); for y the
-// corners (v00, v10, v01, v11) and fraction_x.
+// Returns d sampled_value / d pixel along an axis, for one channel: the difference across the axis on the near and on
+// the far side of the cell, weighted by the fraction along the other axis. For x: (v00, v01, v10, v11, fraction_y); for
+// y the corners (v00, v10, v01, v11) and fraction_x.
 template <class Real>
 MSDA_HOST_DEVICE inline Real slope_across(Real near_low, Real near_high, Real far_low, Real far_high, Real fraction) {
   return fma(fraction, far_high - far_low, (Real(1) - fraction) * (near_high - near_low));
 }
 
-// Stage grad_sampling_locations, of one axis, from the sum over channels of grad_output * slope_across.
+// Stage grad_sampling_locations, for one axis, from the sum over channels of grad_output * slope_across.
 template <class Real>
 MSDA_HOST_DEVICE inline Real location_gradient(Real sum_over_channels, Real attention, Real slope) {
   return (sum_over_channels * attention) * slope;

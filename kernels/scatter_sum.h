@@ -21,26 +21,26 @@ struct ScatterSizes {
 
 inline namespace MSDA_ISA {
 
-// `named`, a number of the index, or -1 if it is left out, -2 if there is no such row.
+// Returns `named`, a number of the index, or -1 if it is left out, -2 if there is no such row.
 MSDA_HOST_DEVICE inline int64_t checked_row(const ScatterSizes& s, int64_t named) {
   if (named == s.padding && named != -1) return -1;
   return named < 0 || named >= s.named ? -2 : named;
 }
 
-// The row of the sum to which row j of the source belongs, -1 if it is left out, -2 if there is no such row. `index`
-// has one dimension, or by elements as many as the source.
+// Returns the row of the sum to which row j of the source belongs, -1 if it is left out, -2 if there is no such row.
+// `index` has one dimension, or by elements as many as the source.
 MSDA_HOST_DEVICE inline int64_t row_of(const ScatterSizes& s, const msda_tensor& index, int64_t j) {
   const int64_t row = checked_row(s, integer_at(index, s.by_elements ? offset_of(index, j) : j * index.stride[0]));
   return s.by_elements && row >= 0 ? (j / s.inner / s.along * s.named + row) * s.inner + j % s.inner : row;
 }
 
-// What an addend of a list of `count` is multiplied by, if the scale is by frequency.
+// Returns the factor of an addend in a list of `count`, if the scale is by frequency.
 template <class Real>
 MSDA_HOST_DEVICE inline Real share_of(int64_t count) {
   return Real(1) / static_cast<Real>(count);
 }
 
-// An element of the sum, from what it held, or +0, and the sum of its `count` addends.
+// Returns an element of the sum, from what it held, or +0, and the sum of its `count` addends.
 template <class Real>
 MSDA_HOST_DEVICE inline Real finished(const ScatterSizes& s, Real held, Real total, int64_t count) {
   const Real sum = held + total;

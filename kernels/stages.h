@@ -18,7 +18,7 @@ MSDA_HOST_DEVICE inline auto in_precision(uint32_t float64_stages, int stage, Co
   return ((float64_stages >> stage) & 1u) != 0 ? compute(double{}) : compute(float{});
 }
 
-// A stage's inputs may be wider than its arithmetic; such a stage rounds them first.
+// Returns a stage's input, rounded if it is wider than the stage's arithmetic.
 template <class Real>
 MSDA_HOST_DEVICE inline Real as(double x) {
   return static_cast<Real>(x);
@@ -34,7 +34,7 @@ struct TracedSpot {
   bool sampled;                  // false: the dialect skips it, and everything from the weights on is 0
 };
 
-// `Problem`: anything with the conventions of a call.
+// Computes these stages. `Problem`: anything with the conventions of a call.
 template <class Problem>
 MSDA_HOST_DEVICE inline TracedSpot trace_spot(const Problem& p, uint32_t float64_stages, double x, double y,
                                               const cpu::Level& level) {
@@ -63,7 +63,7 @@ MSDA_HOST_DEVICE inline TracedSpot trace_spot(const Problem& p, uint32_t float64
   return spot;
 }
 
-// The number of a sample's cell in its level, or -1 if the sample contributes to no pixel of the level.
+// Returns the number of a sample's cell in its level, or -1 if the sample contributes to no pixel of the level.
 MSDA_HOST_DEVICE inline int64_t traced_cell(const TracedSpot& spot, const cpu::Level& level) {
   bool reached = false;
   for (int corner = 0; corner < 4; ++corner) reached = reached || spot.pixels[corner] >= 0;

@@ -8,7 +8,7 @@
 namespace msda::kernels {
 inline namespace MSDA_ISA {
 
-// Whether they lie one after the other, row-major.
+// Returns whether the elements lie one after the other, row-major.
 inline bool is_contiguous(const msda_tensor& tensor) {
   int64_t expected = 1;
   for (int i = tensor.rank - 1; i >= 0; --i) {
@@ -18,7 +18,7 @@ inline bool is_contiguous(const msda_tensor& tensor) {
   return true;
 }
 
-// Of element number `flat`, counted row-major, from the tensor's data on.
+// Returns the offset of element number `flat`, counted row-major, from the tensor's data.
 MSDA_HOST_DEVICE inline int64_t offset_of(const msda_tensor& tensor, int64_t flat) {
   int64_t offset = 0;
 #if defined(__CUDACC__)

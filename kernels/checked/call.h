@@ -38,7 +38,7 @@ struct CheckedCall {
   std::vector<int64_t> stage_shape(msda_stage_id stage) const;
 };
 
-// `grad_output` may be null. Throws InvalidArgument.
+// Checks a call; `grad_output` may be null. Throws InvalidArgument.
 CheckedCall check_call(const msda_call& call, const msda_tensor* grad_output);
 
 std::vector<int64_t> shape_of(const msda_tensor& tensor);
@@ -58,10 +58,10 @@ void check_stages(const CheckedCall& checked, const msda_options& options,
 
 inline constexpr uint32_t kAllStages = (1u << MSDA_STAGE_COUNT) - 1;
 
-// Which stages a mode computes in float64, for a call whose inputs may force all of them.
+// Returns which stages a mode computes in float64, for a call whose inputs may force all of them.
 uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options);
 
-// Elements of a shape that has been checked.
+// Returns the number of elements of a shape that has been checked.
 int64_t element_count(const std::vector<int64_t>& shape);
 
 // Calls visit(static_cast<const T*>(nullptr)) with the C++ type of a floating-point `dtype`.

@@ -21,7 +21,7 @@ CheckedGridCall check_grid_call(const msda_grid_sample_call& call, const msda_te
 
 inline constexpr uint32_t kAllGridStages = (1u << MSDA_GRID_STAGE_COUNT) - 1;
 
-// A view of a tensor [N,C,...] as [N,...,C].
+// Returns a view of a tensor [N,C,...] as [N,...,C].
 msda_tensor channels_last(const msda_tensor& tensor);
 
 }  // namespace msda::kernels

@@ -27,7 +27,8 @@ void check_scatter_conventions(const msda_scatter_add_call& call) {
   }
 }
 
-// An index with the shape of the source that says the same for all elements of a row: one that was expanded.
+// Returns whether an index with the source's shape names the same row for all elements of a row, as an expanded one
+// does.
 bool is_of_rows(const msda_tensor& index, int dim) {
   for (int i = 0; i < index.rank; ++i) {
     if (i != dim && index.shape[i] != 1 && index.stride[i] != 0) return false;

@@ -14,7 +14,7 @@ struct CheckedScatter : ScatterSizes {
 // Throws InvalidArgument.
 CheckedScatter check_scatter(const msda_scatter_add_call& call, const msda_tensor& sum);
 
-// The options of an operator that has the modes deterministic and float64. Throws InvalidArgument.
+// Returns the options of an operator that has the modes deterministic and float64. Throws InvalidArgument.
 msda_options plain_options(const char* operator_name, const msda_options* options);
 
 }  // namespace msda::kernels

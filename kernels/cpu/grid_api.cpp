@@ -41,11 +41,11 @@ class GridInputs {
 // The addends of one batch's grad_input, grouped by pixel.
 template <class Real>
 struct GroupedAddends {
-  std::vector<int64_t> begin;  // by pixel, and the end
+  std::vector<int64_t> begin;  // where each pixel's addends begin, and the end
   std::vector<cpu::GridAddend<Real>> addends;
 };
 
-// In the order of the samples, or in an order drawn from the seed.
+// Groups addends in the order of the samples, or in an order drawn from the seed.
 template <class In, class Real>
 GroupedAddends<Real> group_addends(const cpu::GridProblem<In>& p, int64_t n, const msda_options& options) {
   std::vector<int64_t> order;

@@ -36,12 +36,12 @@ struct GridAddend {
 // In: the type of the inputs. Real: the type of the arithmetic and of the results, float only where In is float.
 template <class In, class Real>
 struct GridLoops {
-  // grad_grid of batch n for samples [begin, end).
+  // Computes grad_grid of batch n for samples [begin, end).
   void (*grad_grid)(const GridProblem<In>&, int64_t n, int64_t begin, int64_t end, Real* grad_grid);
-  // The addends of a sample of batch n: at most kMostTapsOfSample, in the order of the taps, each with its pixel in the
-  // image. Returns how many.
+  // Finds the addends of a sample of batch n: at most kMostTapsOfSample, in the order of the taps, each with its pixel
+  // in the image. Returns how many.
   int (*addends)(const GridProblem<In>&, int64_t n, int64_t sample, int64_t* pixels, Real* weights);
-  // grad_input of one pixel and all channels, overwritten, by the tree of runs, or one after the other if `in_turn`.
+  // Overwrites grad_input of one pixel, all channels, with the sum by the tree of runs, or in turn if `in_turn`.
   // `memory`: (tree_depth(count) + 1) * C numbers.
   void (*sum)(const GridProblem<In>&, int64_t n, const GridAddend<Real>* addends, int64_t count, bool in_turn,
               Real* memory, Real* grad_input);
@@ -70,7 +70,7 @@ inline const GridLoops<double, double>& GridTable::loops() const {
 // Pixels that a sample reads at most.
 inline constexpr int kMostTapsOfSample = 16;
 
-// The fastest table that this machine can run, chosen as table() is.
+// Returns the fastest table that this machine can run, chosen as table() is.
 const GridTable& grid_table();
 
 }  // namespace msda::kernels::cpu

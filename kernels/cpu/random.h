@@ -17,7 +17,7 @@ class SplitMix64 {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
   }
-  // In [0, bound). The modulo's bias is negligible: bounds are far below 2^64.
+  // Returns a number in [0, bound). The modulo's bias is negligible: bounds are far below 2^64.
   uint64_t below(uint64_t bound) { return next() % bound; }
 
  private:

@@ -20,15 +20,15 @@ class RunTree {
     depth_ = tree_depth(rows);
     for (int i = 0; i < depth_; ++i) filled_[i] = 0;
   }
-  // The run that the next row belongs to; the row starts it, or is added to it.
+  // Returns the run that the next row belongs to: the row starts it, or is added to it.
   Real* run() { return digit(0); }
   bool starts_run() const { return filled_[0] == 0; }
-  // Of one run, that many rows.
+  // Called after so many rows were added to one run.
   void added(int rows = 1) {
     filled_[0] += rows;
     for (int level = 0; level + 1 < depth_ && filled_[level] == kRun; ++level) carry(level);
   }
-  // Of at least one row.
+  // Returns the sum of all rows, at least one.
   const Real* sum() {
     for (int level = 0; level + 1 < depth_; ++level) {
       if (filled_[level] > 0) carry(level);

@@ -16,7 +16,7 @@ namespace {
 
 // The rows of the source by the row of the sum that they belong to, in their order.
 struct Lists {
-  std::vector<int64_t> begin;  // by row of the sum, and the end
+  std::vector<int64_t> begin;  // where each row of the sum begins, and the end
   std::vector<int64_t> rows;
   int64_t count(int64_t row) const { return begin[static_cast<size_t>(row) + 1] - begin[static_cast<size_t>(row)]; }
   const int64_t* of(int64_t row) const { return rows.data() + begin[static_cast<size_t>(row)]; }
@@ -43,11 +43,12 @@ Lists lists_of(const CheckedScatter& s) {
   return lists;
 }
 
-// Memory of one thread.
+// One thread's memory.
 template <class Real>
 using Memory = std::vector<Real>;
 
-// The sum of `count` rows of D numbers, by the tree of runs; add(i, starts, to) adds row i to `to`, or starts it.
+// Returns the sum of `count` rows of D numbers by the tree of runs; add(i, starts, to) adds row i to `to`, or starts
+// it.
 template <class Real, class Add>
 const Real* tree_of(int64_t count, int64_t D, Memory<Real>& memory, Add&& add) {
   const auto wanted = static_cast<size_t>((cpu::tree_depth(count) + 1) * D);

@@ -30,7 +30,7 @@ struct Copy {
   const GridTable& grid_table;
 };
 
-// MSDA_CPU_ISA names the most that may be used; another name, or none, allows everything.
+// Returns the fastest copy that MSDA_CPU_ISA allows: it names the highest; another name, or none, allows everything.
 Copy choose() {
 #if defined(MSDA_HAVE_X86_64)
   const char* forced = std::getenv("MSDA_CPU_ISA");

@@ -49,7 +49,7 @@ MSDA_HOST_DEVICE static inline int64_t cells_of(const Level& level) {
   return (int64_t{level.height} + 1) * (int64_t{level.width} + 1);
 }
 
-// Levels of the tree of runs (sample.h, kRun) over n addends.
+// Returns the levels of the tree of runs (sample.h, kRun) over n addends.
 static inline int tree_depth(int64_t n) {
   int depth = 1;
   for (int64_t capacity = 32; capacity < n; capacity *= 32) ++depth;
@@ -61,12 +61,13 @@ static inline int64_t sum_size(int64_t samples, int64_t D) { return (tree_depth(
 // NaN of the gradients has the same bits.
 template <class In, class Real>
 struct Loops {
-  // output[query][m][d] of batch b for queries [begin, end).
+  // Computes output[query][m][d] of batch b for queries [begin, end).
   void (*forward)(const Problem<In>&, int64_t b, int64_t begin, int64_t end, Real* output);
-  // grad_sampling_locations and grad_attention_weights (either may be null) of batch b for queries [begin, end).
+  // Computes grad_sampling_locations and grad_attention_weights (either may be null) of batch b for queries [begin,
+  // end).
   void (*backward)(const Problem<In>&, int64_t b, int64_t begin, int64_t end, Real* grad_sampling_locations,
                    Real* grad_attention_weights);
-  // grad_value of one batch, head and level, overwritten. With `atomic`, addends are added one by one, in an order that
+  // Overwrites grad_value of one batch, head and level. With `atomic`, adds one addend at a time, in an order that
   // depends only on `seed`, b, m and l.
   void (*scatter_level)(const Problem<In>&, int64_t b, int64_t m, int64_t l, bool atomic, uint64_t seed,
                         const ScatterScratch<Real>&, Real* grad_value);
@@ -93,7 +94,7 @@ inline const Loops<double, double>& Table::loops() const {
   return f64;
 }
 
-// The fastest table that this machine can run and that the environment variable MSDA_CPU_ISA allows.
+// Returns the fastest table that this machine can run and that the environment variable MSDA_CPU_ISA allows.
 const Table& table();
 
 }  // namespace msda::kernels::cpu

@@ -8,7 +8,7 @@
 namespace msda::kernels {
 namespace {
 
-// The tree over the lanes (sample.h, kLanes).
+// Returns the sums over the lanes, added by the tree (sample.h, kLanes).
 TracedSums sum_of(uint32_t float64_stages, TracedSums (&lanes)[kLanes]) {
   for (int count = kLanes; count > 1; count /= 2) {
     for (int i = 0; i < count / 2; ++i) lanes[i] = add_traced(float64_stages, lanes[2 * i], lanes[2 * i + 1]);

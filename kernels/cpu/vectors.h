@@ -19,8 +19,8 @@ inline constexpr int kVectorBytes = 32;
 inline constexpr int kVectorBytes = 16;
 #endif
 
-// Every NaN as the same bits: processors differ in the NaN that an operation produces, and results must not. Numbers
-// and vectors of them.
+// Gives every NaN the same bits: processors differ in the NaN that an operation produces, and results must not. Takes
+// numbers and vectors of them.
 template <class Real, class Numbers>
 inline Numbers one_nan(Numbers x) {
   return x == x ? x : Numbers{} + std::numeric_limits<Real>::quiet_NaN();
@@ -30,7 +30,7 @@ inline Numbers one_nan(Numbers x) {
 template <class Real, int kWidth>
 class Block {
  public:
-  // Numbers in memory of any alignment.
+  // Loads numbers from memory of any alignment.
   template <class In>
   static Block load(const In* from) {
     typedef In Loaded __attribute__((vector_size(kLanesOfVector * sizeof(In))));
@@ -70,7 +70,7 @@ class Block {
   Vector vectors_[kVectors];
 };
 
-// The widest block of which the four corner sums of a cell, and what is added to them, fit into the registers.
+// The widest block for which the four corner sums of a cell, and what is added to them, fit into the registers.
 template <class Real>
 inline constexpr int kWidestBlock = 2 * kVectorBytes / static_cast<int>(sizeof(Real));
 

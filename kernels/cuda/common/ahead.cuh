@@ -33,7 +33,7 @@ __device__ inline void wait_for_copies() {
 #endif
 }
 
-// Four channels of a row, of which `count` exist; the others become 0. kWhole: all four, aligned.
+// Copies four channels of a row, of which `count` exist; the others become 0. kWhole: all four, aligned.
 template <bool kWhole, class Stored>
 __device__ inline void copy_four_ahead(Four<Stored>& to_shared, const Stored* row, int count) {
   if constexpr (kWhole) {

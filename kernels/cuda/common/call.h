@@ -12,7 +12,7 @@
 
 namespace msda::kernels::cuda {
 
-// The body of a function of the C ABI: what body(work) adds is enqueued on the stream.
+// Runs the body of a function of the C ABI, and enqueues on the stream what body(work) adds.
 template <class Body>
 msda_status enqueued(void* stream, Body&& body) noexcept {
   return guarded([&] {
@@ -25,8 +25,8 @@ msda_status enqueued(void* stream, Body&& body) noexcept {
 // Throws Unavailable if there is no GPU.
 void need_device();
 
-// The type as which all inputs are read: their common type if they have one, otherwise the narrowest that holds them
-// all.
+// Returns the type as which all inputs are read: their common type if they have one, otherwise the narrowest that holds
+// all of them.
 msda_dtype common_dtype(std::initializer_list<const msda_tensor*> inputs, bool float64_inputs, bool float64);
 
 // An input as the kernels take it: the tensor itself, or a contiguous, possibly widened copy in the workspace.
@@ -51,8 +51,8 @@ class Input {
 // A result as the kernels write it: in place, or into the workspace, from where it is copied into a strided tensor.
 class Output {
  public:
-  // A null pointer: not wanted. `float64`: the arithmetic's type is double. `may_be_in_place`: the kernels can write
-  // the tensor's own type.
+  // A null pointer means not wanted. `float64`: the arithmetic's type is double. `may_be_in_place`: the kernels can
+  // write the tensor's own type.
   Output(const msda_tensor* tensor, bool float64, bool may_be_in_place = true);
   void want(Workspace& workspace);
   Result result() const;

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kThreads = 256, kOfThread = 4;
 
-// Four words at a time; `head` bytes before them, and `tail` after them.
+// Clears four words at a time; `head` bytes before them, and `tail` after them.
 __global__ void __launch_bounds__(kThreads) clear_kernel(char* data, int64_t head, int64_t fours, int64_t tail) {
   const int64_t first = int64_t{blockIdx.x} * kThreads + threadIdx.x, step = int64_t{gridDim.x} * kThreads;
   auto* const whole = reinterpret_cast<uint4*>(data + head);

@@ -1,4 +1,4 @@
-// Zeros.
+// Fills memory with zeros.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace msda::kernels::cuda {
 
-// By a kernel: in a CUDA graph, which is launched again and again, a memset may not change its size.
+// Clears by a kernel: in a CUDA graph, which is launched again and again, a memset may not change its size.
 void clear(void* data, int64_t bytes, Work& work);
 
 }  // namespace msda::kernels::cuda

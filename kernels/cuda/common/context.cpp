@@ -13,7 +13,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// A function of the driver, to which libmsda is not linked; null if the driver has none of that name.
+// Returns a function of the driver, to which libmsda is not linked; null if the driver has none of that name.
 template <class Function>
 Function* of_driver(const char* name) {
   void* found = nullptr;

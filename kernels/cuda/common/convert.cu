@@ -14,7 +14,8 @@ namespace {
 constexpr int kThreads = 256;
 
 // Where element number i of a tensor is, for fewer than 2^31 elements. Dimensions whose elements follow one another in
-// memory are one, and divisions multiplications: dividing 64-bit numbers takes several times as long as the copy.
+// memory are merged, and divisions are multiplications: dividing 64-bit numbers takes several times as long as the
+// copy.
 struct Strides {
   int last = 0;
   Division by[MSDA_MAX_RANK];  // from the innermost dimension on, but for the last
@@ -46,7 +47,7 @@ struct Strides {
   }
 };
 
-// The same for any number of elements.
+// Where element number i is, for any number of elements.
 struct ManyElements {
   msda_tensor tensor;
   __device__ int64_t offset(int64_t i) const { return offset_of(tensor, i); }

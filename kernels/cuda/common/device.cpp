@@ -7,7 +7,7 @@
 
 namespace msda::kernels::cuda {
 
-// Asked once: each call of the runtime costs a short call of ours some of its time.
+// Asks only once: each call of the runtime costs a short call of ours some of its time.
 Device::Device() {
   static std::mutex mutex;
   static auto* const known = new std::map<int, Device>;

@@ -1,4 +1,4 @@
-// An instantiated CUDA graph of a sequence of kernels. Its own errors are cleared: kernels can be launched without it.
+// An instantiated CUDA graph of a sequence of kernels. Clears its own errors: kernels can be launched without it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,21 +11,21 @@
 
 namespace msda::kernels::cuda {
 
-// Not for several threads at a time. Its launches run one after the other, on different streams, too.
+// Not thread-safe. Its launches run one after the other, on different streams, too.
 class Graph {
  public:
-  // Null if that fails.
+  // Returns null if that fails.
   static std::unique_ptr<Graph> of(Sequence& sequence, Target& target);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  // Only while the context lives in which it was made, unless it is abandoned.
+  // Must end before the context in which it was made, unless it is abandoned.
   ~Graph();
-  // Leaves it to the driver, which may have destroyed it with the context.
+  // Leaves the graph to the driver, which may have destroyed it with the context.
   void abandon();
 
   bool has_shape_of(const Sequence& sequence) const { return set_.has_shape_of(sequence); }
-  // A sequence of the same shape, whose content it takes; only what differs from its own, bit for bit, is set. If that
-  // fails, nothing is enqueued, and the graph is of no more use.
+  // Launches a sequence of the same shape, and takes its content; sets only what differs from its own, bit for bit. If
+  // that fails, nothing is enqueued, and the graph must not be used again.
   bool launch(Sequence& sequence, Target& target);
 
  private:

@@ -12,20 +12,20 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// A context's.
+// The graphs of one context.
 struct Graphs {
-  // Graphs are found by numbers that lie here, side by side: within a program's other work the graphs themselves are in
+  // Numbers that lie here side by side identify the graphs: within a program's other work the graphs themselves are in
   // no cache.
   struct Kept {
     Sequence::Digests digests;
     std::unique_ptr<Graph> graph;
   };
-  std::deque<Kept> kept;  // the oldest first
+  std::deque<Kept> kept;  // the least recently used first
 
   Graphs() = default;
   Graphs(const Graphs&) = delete;
   Graphs& operator=(const Graphs&) = delete;
-  // The context may be gone.
+  // Abandons the graphs, because the context may be gone.
   ~Graphs() { end_of_context(); }
   void end_of_context() {
     for (Kept& one : kept) one.graph->abandon();
@@ -42,8 +42,8 @@ struct Graphs {
 // A graph belongs to one call at a time, which takes it out and puts it back.
 class GraphCache {
  public:
-  // One that launches such a sequence as it is, as the calls of a training step repeat the last step's; or else, if
-  // there are many of its shape, the one that was used least recently. Null if there is none.
+  // Takes out a graph that launches such a sequence as it is, as the calls of a training step repeat the last step's.
+  // Else, if there are many of its shape, takes the least recently used of these. Returns null if there is none.
   std::unique_ptr<Graph> take(Target& target, const Sequence::Digests& digests) {
     const std::lock_guard lock(mutex_);
     Graphs& graphs = of_context_.of(target.context());
@@ -57,7 +57,7 @@ class GraphCache {
     return of_shape < kMostOfShape ? nullptr : graphs.take(oldest);
   }
 
-  // Without memory for it the graph ends: the call has been enqueued, and must not fail.
+  // Drops the graph if there is no memory to keep it: the call has been enqueued, and must not fail.
   void put_back(Target& target, const Sequence::Digests& digests, std::unique_ptr<Graph> graph) noexcept {
     try {
       keep(target, digests, std::move(graph));
@@ -80,7 +80,7 @@ class GraphCache {
   PerContext<Graphs> of_context_;
 };
 
-// Never destroyed: the driver may have ended before the program's static objects do.
+// Returns the cache. It is never destroyed: the driver may have ended before the program's static objects do.
 GraphCache& cache() {
   static auto* const cache = new GraphCache;
   return *cache;

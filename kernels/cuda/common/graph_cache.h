@@ -6,7 +6,7 @@
 
 namespace msda::kernels::cuda {
 
-// Only if target.can_keep(). Returns false if there can be no graph: then nothing is enqueued.
+// Requires target.can_keep(). Returns false, with nothing enqueued, if no graph can be made.
 bool launch_as_graph(Sequence& sequence, Target& target);
 
 }  // namespace msda::kernels::cuda

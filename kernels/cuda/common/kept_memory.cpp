@@ -11,20 +11,20 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// The first streams that ask for one keep their places: another stream's block could be freed only after its work, for
-// which nobody can wait here. The stream may have been destroyed, and waiting for the whole device would invalidate
-// captures. So no more blocks are kept than these, and the streams beyond them allocate.
+// The first streams that ask for a block keep their places. Another stream's block could be freed only after its work,
+// and nothing here can wait for that: the stream may have been destroyed, and waiting for the whole device would
+// invalidate captures. So no more blocks are kept than these, and later streams allocate.
 class Blocks {
  public:
-  // Takes the stream's block out; one without bytes if there is none.
+  // Takes the stream's block out; returns one without bytes if there is none.
   Block take(unsigned long long stream) {
     Block* const place = place_of(stream);
     if (place == nullptr) return {};
     bytes_ -= place->bytes;
     return std::exchange(*place, Block{});
   }
-  // Puts the block into the stream's place, if there is one and it is larger than what lies there. Returns what is left
-  // over.
+  // Puts the block into the stream's place, if there is one and the block is larger than the one there. Returns the
+  // block that is left over.
   Block put(unsigned long long stream, Block block) {
     Block* const place = place_of(stream);
     if (place == nullptr || block.bytes <= place->bytes) return block;
@@ -33,7 +33,7 @@ class Blocks {
     bytes_ = others + block.bytes;
     return std::exchange(*place, block);
   }
-  // Its work has ended with it, but not memory of a pool, which is the device's.
+  // Frees the blocks: the context's work has ended with it, but memory of a pool belongs to the device and has not.
   void end_of_context() {
     RelaxedCapture relaxed;
     relaxed.begin();
@@ -48,7 +48,7 @@ class Blocks {
     unsigned long long stream;
     Block block;
   };
-  // Null if there is none for another stream.
+  // Returns null if there is no place for another stream.
   Block* place_of(unsigned long long stream) {
     const auto found =
         std::find_if(blocks_.begin(), blocks_.end(), [stream](const OfStream& b) { return b.stream == stream; });
@@ -65,13 +65,13 @@ struct Store {
   std::mutex mutex;
   PerContext<Blocks> of_context;
 };
-// Never destroyed: the driver may have ended before the program's static objects do.
+// Returns the store. It is never destroyed: the driver may have ended before the program's static objects do.
 Store& store() {
   static auto* const store = new Store;
   return *store;
 }
 
-// use(blocks) of the target's context.
+// Calls use(blocks) with the blocks of the target's context.
 template <class Use>
 void with_blocks(Target& target, Use&& use) {
   const std::lock_guard lock(store().mutex);
@@ -94,7 +94,7 @@ void leave(Memory memory, Target& target) noexcept {
       block = blocks.put(target.stream_number(), block);
       memory.swap(block);
     });
-  } catch (const std::bad_alloc&) {  // of the host: the call has been enqueued, and must not fail
+  } catch (const std::bad_alloc&) {  // host memory: the call has been enqueued, and must not fail
   }
 }
 

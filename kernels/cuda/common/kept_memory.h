@@ -8,15 +8,15 @@
 
 namespace msda::kernels::cuda {
 
-inline constexpr size_t kMostKeptBytes = size_t{128} << 20;       // of a call; more is not left
-inline constexpr size_t kMostKeptOfContext = 2 * kMostKeptBytes;  // of all streams
+inline constexpr size_t kMostKeptBytes = size_t{128} << 20;       // for a call; larger memory is not kept
+inline constexpr size_t kMostKeptOfContext = 2 * kMostKeptBytes;  // for all streams
 
-// Takes the stream's block out, so that it belongs to one call at a time; if there is none, one without bytes. Only if
-// target.can_keep().
+// Takes the stream's block out, so it belongs to one call at a time; returns one without bytes if there is none.
+// Requires target.can_keep().
 Memory take_kept(Target& target);
 
-// Leaves the memory for the stream's next call, whose work runs after this one's. Frees it, or what has been left
-// meanwhile if that is smaller, if there is no room for both.
+// Keeps the memory for the stream's next call, whose work runs after this one's. If another block has been kept
+// meanwhile and there is no room for both, keeps the larger and frees the smaller.
 void leave(Memory memory, Target& target) noexcept;
 
 }  // namespace msda::kernels::cuda

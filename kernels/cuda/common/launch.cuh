@@ -29,7 +29,7 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, int thre
 // Bytes of shared memory that the blocks of every kernel can have, what the kernel declares included.
 inline constexpr int64_t kSharedWithoutAsking = 48 << 10;
 
-// For a kernel whose blocks each process several items.
+// Returns the number of blocks for a kernel whose blocks each process several items.
 inline unsigned blocks_for(int64_t items, int64_t of_a_block) {
   constexpr int64_t kMost = 65536;
   return static_cast<unsigned>(std::min(kMost, (items + of_a_block - 1) / of_a_block));

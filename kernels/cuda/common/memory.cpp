@@ -9,7 +9,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// A memory pool for each device: memory that a call frees stays there for the next call.
+// Returns the device's memory pool: memory that a call frees stays there for the next call.
 cudaMemPool_t pool_of(int device) {
   static std::mutex mutex;
   static auto* pools = new std::map<int, cudaMemPool_t>;

@@ -23,14 +23,14 @@ struct Block {
 class Memory {
  public:
   Memory(size_t bytes, Target& target);
-  Memory(Block block, Target& target) : block_(block), target_(&target) {}  // one of this class, to be freed
+  Memory(Block block, Target& target) : block_(block), target_(&target) {}  // takes a block of this class, to be freed
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&&) = delete;
   ~Memory();
 
   void* data() const { return block_.data; }
   size_t bytes() const { return block_.bytes; }
-  // What then is to be freed instead.
+  // Exchanges the blocks: the one taken in is then freed in its place.
   void swap(Block& other) { std::swap(block_, other); }
 
  private:

@@ -1,4 +1,4 @@
-// What is kept of each CUDA context.
+// What is kept for each CUDA context.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,12 @@
 
 namespace msda::kernels::cuda {
 
-// A T for each of the last contexts. T::end_of_context() is called when the context has ended, before the T is
-// destroyed; where there are too many, one is destroyed whose context may have ended or not. Not for several threads at
-// a time.
+// A T for each of the most recent contexts. T::end_of_context() is called when the context has ended, before the T is
+// destroyed; if there are too many, one is destroyed whose context may still live. Not thread-safe.
 template <class T>
 class PerContext {
  public:
-  // Until this is called for another context. Throws std::bad_alloc.
+  // Returns the context's T, valid until this is called for another context. Throws std::bad_alloc.
   T& of(const Context& context) {
     const auto found = kept_.find(context.number);
     return found != kept_.end() ? found->second.content : added(context);

@@ -5,7 +5,7 @@
 
 namespace msda::kernels::cuda {
 
-// The sum of `mine` over the lanes of a warp up to this one. All lanes must call it.
+// Returns the sum of `mine` over the lanes of a warp up to this one. All lanes must call it.
 template <class T>
 __device__ inline T sum_upto_lane(T mine) {
 #pragma unroll
@@ -16,8 +16,8 @@ __device__ inline T sum_upto_lane(T mine) {
   return mine;
 }
 
-// The sum of `mine` over the threads before this one, and over all in `total`; `sums` has kWarp + 1 places. All threads
-// of a block must call it.
+// Returns the sum of `mine` over the threads before this one, and in `total` over all; `sums` has kWarp + 1 places. All
+// threads of a block must call it.
 template <class T>
 __device__ inline T sum_before(T mine, T* sums, T& total) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;

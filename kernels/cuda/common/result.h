@@ -11,7 +11,7 @@ namespace msda::kernels::cuda {
 struct Result {
   void* data;
   msda_dtype dtype;
-  // Without its first `count` elements.
+  // Returns the result without its first `count` elements.
   Result from(int64_t count) const {
     return {data == nullptr ? nullptr : static_cast<char*>(data) + count * bytes_of(dtype), dtype};
   }

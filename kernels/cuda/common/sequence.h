@@ -11,7 +11,7 @@
 namespace msda::kernels::cuda {
 
 struct Launch {
-  const char* name;  // for errors
+  const char* name;  // for error messages
   const void* kernel;
   dim3 grid;
   int threads;
@@ -40,28 +40,28 @@ class Sequence {
     std::forward<Other>(other)();
     end_ = {still_here(end_) | still_here(of_one), cleared_};
   }
-  // Goes on after what has been enqueued by now, also within branches.
+  // Continues after what has been enqueued by now, also within branches.
   void clear();
   void swap_kernels(Sequence& other);
 
   size_t size() const { return nodes_.size(); }
   const Launch& launch(size_t node) const { return nodes_[node].launch; }
-  // The kernels that it waits for: bit i is node i.
+  // Returns the kernels that it waits for: bit i is node i.
   uint32_t waits_for(size_t node) const { return nodes_[node].waits_for; }
-  // Pointers to the values, as CUDA takes them, until the next call of this function.
+  // Returns pointers to the values, as CUDA takes them, valid until the next call of this function.
   void** parameters(size_t node);
 
-  // Numbers by which a sequence is found among many, without looking at those. Other sequences have others, but for a
-  // chance of one in 2^64; and so do other seeds.
+  // Numbers that identify a sequence among many without a look at those. Other sequences, and other seeds, have other
+  // numbers, except with a chance of one in 2^64.
   struct Digests {
     uint64_t shape;  // of what has_shape_of() compares
     uint64_t whole;  // also of what is_same() compares
   };
   Digests digests(uint64_t seed) const;
 
-  // Whether one kernel after the other waits for the same ones.
+  // Returns whether the kernels of both, one after the other, wait for the same ones.
   bool has_shape_of(const Sequence& other) const;
-  // Whether a kernel and its parameters are the same, bit for bit.
+  // Returns whether a kernel and its parameters are the same, bit for bit.
   bool is_same(size_t node, const Sequence& other) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// CUB's radix sort is stable. Without `temporary`: asks how much it takes. Where keys are short, so are places.
+// CUB's radix sort is stable. Without `temporary`, asks how much it takes. If keys are short, so are places.
 template <class Key>
 void sort(void* temporary, size_t& temporary_bytes, cub::DoubleBuffer<Key>& keys, cub::DoubleBuffer<uint32_t>& numbers,
           int64_t count, int64_t most, cudaStream_t stream) {

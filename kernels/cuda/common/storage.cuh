@@ -15,7 +15,7 @@ __device__ inline float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ inline float widened(float x) { return x; }
 __device__ inline double widened(double x) { return x; }
 
-// Rounding to nearest even in one step, also from double.
+// Rounds to nearest even in one step, also from double.
 template <class Stored, class Real>
 __device__ inline Stored narrowed(Real x);
 template <>
@@ -56,7 +56,7 @@ struct alignas(4 * sizeof(Stored)) Four {
   Stored at[4];
 };
 
-// Four channels of a row from `channel` on, of which `count` exist; the others are 0. kWhole: all four, aligned.
+// Reads four channels of a row from `channel` on, of which `count` exist; the others are 0. kWhole: all four, aligned.
 template <bool kWhole, class Real, class Stored>
 __device__ inline void load_four(const Stored* row, int count, Real (&to)[4]) {
   if constexpr (kWhole) {
@@ -99,7 +99,7 @@ __device__ inline void visit_elements(void* data, msda_dtype dtype, Use&& use) {
   }
 }
 
-// Four channels of a result, from element `index` on.
+// Writes four channels of a result, from element `index` on.
 template <bool kWhole, class Real>
 __device__ inline void store_four(void* data, msda_dtype dtype, int64_t index, int count, const Real (&from)[4]) {
   visit_elements(data, dtype, [&](auto* to) { store_four_as<kWhole>(to + index, count, from); });
@@ -119,7 +119,7 @@ __device__ inline bool is_aligned_for_two(const Stored* data) {
   return reinterpret_cast<uintptr_t>(data) % sizeof(Two<Stored>) == 0;
 }
 
-// Elements 2 * index and 2 * index + 1.
+// Writes elements 2 * index and 2 * index + 1.
 template <class Real>
 __device__ inline void store_two(void* data, msda_dtype dtype, int64_t index, Real x, Real y) {
   visit_elements(data, dtype, [&]<class Stored>(Stored* to) {

@@ -11,8 +11,8 @@
 
 namespace msda::kernels::cuda {
 
-// A stream, and what a call asks CUDA about it: once, and only if the call needs it, because within a program's other
-// work, where caches are cold, each question costs a short call some of its time.
+// A stream, and what a call asks CUDA about it. Each question is asked once, and only if the call needs it: within a
+// program's other work, where caches are cold, it costs a short call some of its time.
 class Target {
  public:
   explicit Target(cudaStream_t stream) : stream_(stream) {}
@@ -20,19 +20,19 @@ class Target {
   Target& operator=(const Target&) = delete;
 
   cudaStream_t stream() const { return stream_; }
-  // True also if CUDA does not tell.
+  // Returns true also if CUDA does not say.
   bool is_captured();
   const Context& context();
   const Device& device();  // the current one; throws CudaError
 
-  // Whether the stream's next call can find what this one leaves for it, by context() and stream_number(). Not if the
-  // stream is captured, nor if CUDA does not tell these numbers.
+  // Returns whether the stream's next call can find what this one leaves for it, by context() and stream_number().
+  // False if the stream is captured, or if CUDA does not give these numbers.
   bool can_keep();
-  // No other stream of this program ever has it: a thread's default stream has one of its own, and so has each
-  // context's. Only if can_keep().
+  // Returns a number that no other stream of this program ever has: each thread's and each context's default stream has
+  // one of its own. Requires can_keep().
   unsigned long long stream_number() const { return stream_number_; }
 
-  // Must have been called before anything that may allocate: any stream may be captured meanwhile.
+  // Must be called before anything that may allocate: any stream may be captured meanwhile.
   void relax() { relaxed_.begin(); }
 
  private:

@@ -5,7 +5,7 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kWarp = 32;
 
-// The shared memory whose size is given at launch.
+// Returns the shared memory whose size is given at launch.
 template <class T>
 __device__ inline T* dynamic_shared() {
 #if defined(__CUDACC__)

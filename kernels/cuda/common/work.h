@@ -30,20 +30,20 @@ class Work {
     if (sequence_.size() == Sequence::kMost) enqueue();
     sequence_.add(launch, parameters...);
   }
-  // Neither of what `one` and `other` add waits for the other, if can_fork().
+  // What `one` adds and what `other` adds do not wait for each other, if can_fork().
   template <class One, class Other>
   void beside(One&& one, Other&& other) {
     sequence_.beside(std::forward<One>(one), std::forward<Other>(other));
   }
   bool can_fork() { return !target_.is_captured(); }
 
-  // Device memory until this object ends.
+  // Returns device memory that lives until this object ends.
   void* allocate(size_t bytes);
 
-  // Enqueues what was added; throws CudaError if that fails. What has not been enqueued when this object ends is lost,
-  // as after an exception.
+  // Enqueues what was added; throws CudaError if that fails. When this object ends, as after an exception, what has not
+  // been enqueued is lost.
   void enqueue();
-  // For work that other functions enqueue, after what was added.
+  // Returns the stream for work that other functions enqueue, after what was added.
   cudaStream_t stream() {
     enqueue();
     return target_.stream();

@@ -8,7 +8,7 @@
 
 namespace msda::kernels::cuda {
 
-// First registers each piece, then allocates all of them at once. The memory lives as long as the work.
+// Registers each piece first, then allocates all of them at once. The memory lives as long as the work.
 class Workspace {
  public:
   explicit Workspace(Work& work) : work_(work) {}

@@ -1,6 +1,6 @@
 // grad_input of a short call of grid_sample by one kernel: a block groups the addends of a range of pixels in its
 // shared memory, copies eight channels of grad_output there, and sums them up. Each group of eight channels groups
-// anew, which takes less than to hand over what was found.
+// anew, which takes less time than handing over what was found.
 #pragma once
 
 #include "kernels/cuda/grid_sample/pixels.cuh"
@@ -45,7 +45,7 @@ __device__ inline void sum_range(const GridCall<Stored>& p, const GridAtOnce& at
       p, n, first, pixels, room, nullptr,
       [&](uint32_t place, uint32_t addend, uint32_t) { room.order[place] = static_cast<uint16_t>(addend); });
   __syncthreads();
-  if (found.crowded != 0) {  // of which the next copy overwrites all but these words
+  if (found.crowded != 0) {  // the next copy overwrites crowded pixels, except these words
     for (uint32_t i = threadIdx.x; i < pixels; i += kFirstThreads) room.words[i] = room.end_of(i);
     __syncthreads();
   }

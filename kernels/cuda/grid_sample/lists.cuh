@@ -25,7 +25,7 @@ struct GridLists {
   int64_t stride;            // from a batch's numbers to the next one's: more than pixels, a multiple of four
   uint32_t* begin;           // [N, stride]: where a pixel's addends begin; to be read by begin_of
   GridEntry<Real>* entries;  // [N, samples * taps]
-  // Where a pixel's addends begin among those of its batch. The numbers go on from batch to batch, modulo 2^32.
+  // Returns where a pixel's addends begin among those of its batch. The numbers go on from batch to batch, modulo 2^32.
   __device__ uint32_t begin_of(int64_t n, int64_t pixel) const { return begin[n * stride + pixel] - begin[n * stride]; }
 };
 
@@ -65,8 +65,8 @@ struct SampleAddends {
   }
 };
 
-// Adds a channel's share to the sums for each axis, in lane j of a thread's four. `values`: of the pixels that the
-// sample reads.
+// Adds a channel's share to the sums for each axis, in lane j of a thread's four. `values`: those of the pixels that
+// the sample reads.
 template <int kAxes, int kTaps, class Real>
 __device__ inline void add_slopes(const GridPlace<kAxes, Real>& place,
                                   const Real (&values)[taps_of_sample(kAxes, kTaps)], Real grad_output, int j,
@@ -89,8 +89,8 @@ __device__ inline void synchronize() {
   }
 }
 
-// Pixels to a block, at most `most`: fewer if that takes to occupy the whole device. `lists`: groups of pixels that
-// have blocks of their own.
+// Returns the pixels to a block, at most `most`; fewer if occupying the whole device takes that. `lists`: groups of
+// pixels that have blocks of their own.
 inline int64_t tile_of(int64_t pixels, int64_t lists, int64_t most, const Device& device) {
   constexpr int64_t kBlocks = 4;  // to a multiprocessor
   int64_t tile = most;

@@ -12,7 +12,7 @@
 
 namespace msda::kernels::cuda {
 
-// Of shared memory, beside what a kernel asks for: what sum_tile declares for the first kernel's threads, and others.
+// Shared memory beside what a kernel asks for: what sum_tile declares for the first kernel's threads, and the rest.
 template <class Real>
 inline constexpr int64_t kOtherShared = int64_t{sizeof(uint32_t) + sizeof(Real)} * kFirstThreads + 1024;
 
@@ -24,7 +24,7 @@ inline constexpr int64_t kFewToSum = 4, kFewToSort = 16;
 // How a deterministic backward pass is done.
 template <class Stored, class Real>
 struct GridPlan {
-  int64_t short_bytes = 0;  // of shared memory, to group a range's addends by one block; 0: they are too many
+  int64_t short_bytes = 0;  // shared memory in which one block groups a range's addends; 0: they are too many
   GridRanges ranges;
   GridAtOnce at_once;
   int64_t plane_bytes = 0;
@@ -51,12 +51,12 @@ struct GridPlan {
     if (lists > 0) divide_lists(p, device, lists);
   }
 
-  // Blocks of the first kernel that group, and perhaps sum up, addends.
+  // Returns how many blocks of the first kernel group, and perhaps sum up, addends.
   uint32_t grouping(int64_t N) const { return at_once.channels > 0 ? at_once.blocks(N, ranges) : ranges.blocks(N); }
 
  private:
-  // Whether each block can group a range's addends and sum up eight channels of them, with little room and in few
-  // turns: each group of channels groups anew.
+  // Returns whether each block can group a range's addends and sum up eight channels of them, with little room and in
+  // few turns: each group of channels groups anew.
   bool sums_at_once(const GridCall<Stored>& p, int taps, const Device& device) {
     constexpr int64_t kMostTurns = 2;
     if (p.C < kFewChannels || p.samples > short_samples(taps)) return false;
@@ -73,7 +73,7 @@ struct GridPlan {
     return true;
   }
 
-  // A batch's pixels, into a few ranges.
+  // Divides a batch's pixels into a few ranges.
   void divide_ranges(const GridCall<Stored>& p, int64_t wanted) {
     constexpr int64_t kMost = 4, kEach = GridShortRoom<Real>::kEach;
     const int64_t number = std::clamp<int64_t>(wanted, 1, kMost);
@@ -81,12 +81,12 @@ struct GridPlan {
     ranges = {static_cast<uint32_t>(std::max<int64_t>(blocks_of(p.pixels, pixels), 1)), pixels};
   }
 
-  // As many blocks to each as run at a time, or `most` if not even one of each does.
+  // Returns as many blocks for each as run at a time, or `most` if not even one for each does.
   static int64_t blocks_to_each(int64_t number, int64_t at_a_time, int64_t most) {
     return std::clamp<int64_t>(at_a_time >= number ? at_a_time / number : most, 1, std::max<int64_t>(most, 1));
   }
 
-  // Blocks of the first kernel that the device runs at a time, beside those that group.
+  // Returns how many blocks of the first kernel the device runs at a time, beside those that group.
   int64_t at_a_time(const GridCall<Stored>& p, const Device& device) const {
     const bool has_room = std::max(short_bytes, plane_bytes) + kOtherShared<Real> <= device.shared_bytes / kFirstBlocks;
     return (has_room ? kFirstBlocks : 1) * device.processors - grouping(p.N);
@@ -103,8 +103,8 @@ struct GridPlan {
   // With fewer channels, putting them side by side would cost more than it saves.
   static constexpr int64_t kFewChannels = 5;
 
-  // A few ranges where there are few batches: their blocks then have less to do, one after the other, beside looking at
-  // the samples.
+  // Takes a few ranges if there are few batches: besides looking at the samples, their blocks then have less to do one
+  // after the other.
   void divide_pixels(const GridCall<Stored>& p, int taps, const Device& device, int64_t room) {
     if (p.samples > short_samples(taps)) return;
     divide_ranges(p, device.processors / (2 * std::max<int64_t>(p.N, 1)));
@@ -132,7 +132,7 @@ struct GridPlan {
   }
 };
 
-// What grouping long calls needs.
+// Memory for grouping long calls.
 struct GridLongRoom {
   uint32_t* ranks;      // [N, samples * taps]
   uint32_t* tile_sums;  // of GridLists::begin

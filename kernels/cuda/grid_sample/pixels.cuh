@@ -72,9 +72,9 @@ __device__ inline void put_together(const GridCall<Stored>& p, int64_t list, int
   to[1] = eight[1];
 }
 
-// Eight channels of one pixel, with at most kRun * kRun addends. `entries`: these, by number, in their order: as
-// GridEntry. Each sum begins with +0, and so needs no first addend told apart: that changes a zero's sign alone, and
-// all results are sums with +0.
+// Sums up eight channels of one pixel, with at most kRun * kRun addends. `entries` gives these by number, in their
+// order, as GridEntry. Each sum begins with +0 instead of the first addend: that changes only a zero's sign, and all
+// results are sums with +0.
 template <class Channels, class Entries, class Real>
 __device__ inline void sum_pixel(const Channels& grad_output, const Entries& entries, uint32_t count,
                                  Real (&sums)[kPixelChannels]) {
@@ -98,7 +98,7 @@ __device__ inline void sum_pixel(const Channels& grad_output, const Entries& ent
   }
 }
 
-// One channel of a run, the addends from `begin` to `end`, kRun at most.
+// Returns one channel of a run: the sum of the addends from `begin` to `end`, kRun at most.
 template <class Real, class Channels, class Entries>
 __device__ inline Real sum_run(const Channels& grad_output, const Entries& entries, uint32_t begin, uint32_t end,
                                int c) {
@@ -112,8 +112,8 @@ __device__ inline Real sum_run(const Channels& grad_output, const Entries& entri
   return run;
 }
 
-// A pixel with many addends, by a warp or all threads of the block, each of which sums up runs of one channel. The
-// first eight write the sums. `runs`: of these threads, for as many runs as they sum up at a time.
+// Sums up a pixel with many addends. A warp or all threads of the block do it, and each thread sums up runs of one
+// channel. The first eight write the sums. `runs`: room for as many runs as these threads sum up at a time.
 template <int kThreads, class Channels, class Entries, class Real>
 __device__ inline void sum_long_pixel(const Channels& grad_output, const Entries& entries, uint32_t count,
                                       Real (*runs)[kPixelChannels], Result to, int64_t at, int64_t pixels) {
@@ -134,8 +134,8 @@ __device__ inline void sum_long_pixel(const Channels& grad_output, const Entries
   if (mine == 0 && has_channel) store_one(to.data, to.dtype, at + c * pixels, Real(0) + sum.sum());
 }
 
-// The pixels of a tile that have too many addends for a thread or a team; those with up to `of_warp` are a warp's. All
-// threads must call it.
+// Sums up the pixels of a tile that have too many addends for a thread or a team; a warp takes those with up to
+// `of_warp`. All threads must call it.
 template <class Real, int kThreads, class Channels, class Lists>
 __device__ inline void sum_long_pixels(const Channels& grad_output, const Lists& lists, const uint32_t* longs,
                                        uint32_t long_count, uint32_t of_warp, Result to, int64_t at, int64_t pixels) {
@@ -155,10 +155,10 @@ __device__ inline void sum_long_pixels(const Channels& grad_output, const Lists&
   }
 }
 
-// A tile of `number` adjacent pixels: eight channels of them, which a block sums up, a thread or a team to each pixel.
-// All threads must call it. At most kThreads pixels may have more than kRun addends. `lists`: begin_of(pixel of the
-// tile) and entries_from(begin). `at`: where the first pixel's first channel is in grad_input, and its others, a plane
-// of `pixels` on from one to the next.
+// Sums up eight channels of a tile of `number` adjacent pixels by a block, with a thread or a team to each pixel. All
+// threads must call it. At most kThreads pixels may have more than kRun addends. `lists`: begin_of(pixel of the tile)
+// and entries_from(begin). `at`: the place in grad_input of the first pixel's first channel; the other channels follow,
+// each a plane of `pixels` further on.
 template <class Real, int kThreads, class Lists, class Channels>
 __device__ inline void sum_tile(const Lists& lists, uint32_t number, bool has_teams, const Channels& grad_output,
                                 Result grad_input, int64_t at, int64_t pixels) {
@@ -212,7 +212,7 @@ struct TileLists {
   __device__ const GridEntry<Real>* entries_from(uint32_t number) const { return entries + number; }
 };
 
-// A block's share of grad_input. `together`: grad_output as put_together leaves it, or null.
+// Computes a block's share of grad_input. `together`: grad_output as put_together leaves it, or null.
 template <int kCount, class Stored, class Real>
 __device__ inline void sum_share(const GridCall<Stored>& p, const GridParts& parts, const Stored* together,
                                  const GridLists<Real>& lists, Result grad_input) {
@@ -234,7 +234,7 @@ __device__ inline void sum_share(const GridCall<Stored>& p, const GridParts& par
   }
 }
 
-// The blocks of `parts`, and after them those that combine the sums of planes.cuh, 256 samples each.
+// Runs the blocks of `parts`, and after them those that combine the sums of planes.cuh, 256 samples each.
 template <int kAxes, int kTaps, class Stored, class Real>
 __global__ void __launch_bounds__(kPixelThreads, kPixelBlocksOfGrid<Real>)
     grid_pixels_kernel(GridCall<Stored> p, GridParts parts, const Stored* together, GridLists<Real> lists,

@@ -14,7 +14,7 @@ struct GridPlanes {
   uint32_t parts = 1;   // of a batch's samples
   int64_t part = 0;     // samples to each
   uint32_t blocks(int64_t N) const { return static_cast<uint32_t>(N) * groups * parts; }
-  // Channels to a lane of a group, and numbers of a group's planes.
+  // Return the channels for each lane of a group, and the numbers in a group's planes.
   MSDA_HOST_DEVICE static int64_t rounds(int64_t C) { return (C + kLanes - 1) / kLanes; }
   MSDA_HOST_DEVICE static int64_t stride(int64_t pixels) { return (kPlaneLanes * pixels + 7) / 8 * 8; }
   static int64_t bytes(int64_t C, int64_t pixels, int64_t element_bytes) {
@@ -68,7 +68,7 @@ __device__ inline void sum_planes(const GridCall<Stored>& p, const GridPlanes& p
   }
 }
 
-// grad_grid of one sample, from the sums of its groups.
+// Writes grad_grid of one sample, from the sums of its groups.
 template <int kAxes, int kTaps, class Stored, class Real>
 __device__ inline void combine_planes(const GridCall<Stored>& p, int64_t n, int64_t sample, uint32_t groups,
                                       const Real* partial, Result grad_grid) {

@@ -8,11 +8,11 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kGridThreads = 256, kGridGroups = 8;
 
-// A sample's threads, as a power of two: as many as the channels need.
+// Returns a sample's threads, as a power of two: as many as the channels need.
 inline uint32_t groups_log(int64_t channels) { return channels <= 4 ? 0 : channels <= 8 ? 1 : channels <= 16 ? 2 : 3; }
 
-// What the threads of a sample have found of the sums over channels: lanes 4g to 4g + 3 of the tree (sample.h, kLanes)
-// in group g. All threads must call it; those of group 0 get the sums.
+// Adds up what the threads of a sample have found of the sums over channels: group g has lanes 4g to 4g + 3 of the tree
+// (sample.h, kLanes). All threads must call it; those of group 0 get the sums.
 template <int kAxes, class Real>
 __device__ inline void sum_groups(uint32_t groups, Real (&sums)[kAxes]) {
   __shared__ Real parts[kAxes][kGridThreads];

@@ -42,7 +42,7 @@ class GridShortRoom {
         crowded(reinterpret_cast<CrowdedPixel*>(order + places(addends, stays))),
         pixel(reinterpret_cast<uint32_t*>(crowded + most_crowded(static_cast<uint32_t>(addends)))),
         arrived(reinterpret_cast<uint16_t*>(pixel + addends)) {}
-  // `later`: bytes for what takes the place of all but what is found and stays.
+  // Returns the bytes. `later`: bytes for what replaces all but what is found and stays.
   static int64_t bytes(int64_t pixels, int64_t addends, bool stays, int64_t later = 0) {
     const int64_t grouping = most_crowded(static_cast<uint32_t>(addends)) * int64_t{sizeof(CrowdedPixel)} + addends * 6;
     return (addends + 3) / 4 * 4 * int64_t{sizeof(Real)} + stride(pixels) * 4 + places(addends, stays) * 2 +
@@ -55,7 +55,7 @@ class GridShortRoom {
   static constexpr uint32_t kCrowded = 1u << 31;
   __device__ bool is_crowded(uint32_t of) const { return (words[of] & kCrowded) != 0; }
   __device__ CrowdedPixel& crowd_of(uint32_t of) const { return crowded[words[of] & ~kCrowded]; }
-  // When all addends have arrived.
+  // Valid when all addends have arrived.
   __device__ uint32_t end_of(uint32_t of) const { return is_crowded(of) ? crowd_of(of).end : words[of]; }
   __device__ uint32_t begin_of(uint32_t of) const { return of == 0 ? 0 : end_of(of - 1); }
 

@@ -13,7 +13,7 @@ inline constexpr int kSortThreads = sizeof(Real) == 4 ? 128 : 64;
 template <class Real>
 struct SortRoom {
   static constexpr int kFew = 32, kThreads = kSortThreads<Real>, kMany = kFew * kThreads, kOfWarp = kFew * kWarp;
-  static constexpr uint32_t kFewOfWarp = 256;  // for a warp to compare
+  static constexpr uint32_t kFewOfWarp = 256;  // so few that a warp compares them
   Real weight[kMany];
   alignas(16) uint32_t sample[kMany];
 };
@@ -41,19 +41,19 @@ __device__ inline void sort_few(GridEntry<Real>* entries, uint32_t count, SortRo
 template <class Real>
 struct SortPart {
   Real* weight;
-  uint32_t* sample;  // at an address that sixteen divides, as `size`, too, does
+  uint32_t* sample;  // aligned to sixteen bytes, as `size` is to sixteen
   uint32_t size;     // addends
-  // With numbers that no addend has: comparisons read four at a time.
+  // Returns the count, filled up with numbers that no addend has: comparisons read four at a time.
   __device__ static uint32_t filled_up(uint32_t count) { return (count + 3) / 4 * 4; }
-  // Of a pixel with `count` addends among samples that take `words` words, a bit each: whether ranking by bits costs
-  // less than comparing each with each, and has room beside the addends.
+  // Returns whether, for a pixel with `count` addends among samples that take `words` words, a bit each, ranking by
+  // bits costs less than comparing each with each, and has room beside the addends.
   __device__ bool ranks_by_bits(uint32_t count, uint32_t words) const {
-    constexpr uint64_t kComparisons = 32;  // that cost as much as a word
+    constexpr uint64_t kComparisons = 32;  // comparisons that cost as much as a word
     return count <= size && words <= size - filled_up(count) && kComparisons * words < uint64_t{count} * count;
   }
 };
 
-// Sums of the bits in the words before each. All lanes of a warp must call it.
+// Counts the bits in the words before each word. All lanes of a warp must call it.
 __device__ inline void count_bits_before(const uint32_t* bits, uint32_t words, uint32_t* before) {
   const uint32_t lane = threadIdx.x % kWarp;
   uint32_t next = 0;

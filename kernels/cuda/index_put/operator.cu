@@ -1,5 +1,5 @@
-// Rows written where an index says. Of rows with the same index one thread group writes, that of the last: it looks at
-// the rest of a short index itself; of a long one, the last of each row is found first.
+// Writes rows where an index says. If several rows have the same index, the thread group of the last one writes. It
+// looks at the rest of a short index itself; for a long index, a kernel finds the last one of each row first.
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/storage.cuh"
 #include "kernels/cuda/common/warp.cuh"
@@ -33,7 +33,8 @@ __global__ void __launch_bounds__(kThreads) index_put_last_kernel(const __grid_c
   }
 }
 
-// A group of threads for each row, and, of blocks with the same blockIdx.x, parts of it. kWhole: of the whole block.
+// A group of threads takes each row, and blocks with the same blockIdx.x take parts of it. kWhole: a whole block is a
+// group.
 template <class Unit, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     index_put_kernel(const __grid_constant__ Put p, int lanes_log, Unit* rows, const Unit* values) {
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
       is_later = is_later || named_row(p, static_cast<int32_t>(later)) == row;
     }
     if (kWhole) {
-      is_last = is_last && __syncthreads_or(is_later) == 0;  // `row` is one for all of the block
+      is_last = is_last && __syncthreads_or(is_later) == 0;  // `row` is the same for all of the block
     } else {
       const unsigned first = threadIdx.x % kWarp / lanes * lanes, group = lanes == kWarp ? ~0u : (1u << lanes) - 1;
       is_last = is_last && (__ballot_sync(~0u, is_later) & (group << first)) == 0;
@@ -84,7 +85,7 @@ void put(Put p, const msda_index_put_call& call, Work& work) {
          static_cast<const Unit*>(call.values));
 }
 
-// The widest unit of which all addresses and rows are multiples.
+// Returns the widest unit of which all addresses and rows are multiples.
 int64_t unit_of(const msda_index_put_call& call) {
   const auto all = reinterpret_cast<uintptr_t>(call.rows) | reinterpret_cast<uintptr_t>(call.values) |
                    static_cast<uintptr_t>(call.row_bytes) | uintptr_t{sizeof(uint4)};

@@ -6,7 +6,7 @@
 
 namespace msda::kernels::cuda {
 
-// At least one row, of at least one byte, and one number in the index. Throws CudaError or std::bad_alloc.
+// Takes at least one row, of at least one byte, and one number in the index. Throws CudaError or std::bad_alloc.
 void index_put(const msda_index_put_call& call, Work& work);
 
 }  // namespace msda::kernels::cuda

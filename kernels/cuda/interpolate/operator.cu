@@ -12,7 +12,7 @@ constexpr int64_t kMostDown = 65535;  // of a grid of blocks
 
 int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
-// Whether interpolate_doubled_kernel does it: where the ratio is exactly a half, no coordinate is rounded.
+// Returns whether interpolate_doubled_kernel computes it: if the ratio is exactly a half, no coordinate is rounded.
 template <class Stored, class Real>
 bool is_doubled(const InterpolateCall<Stored, Real>& p) {
   const auto is_doubled_axis = [](const Resize<Real>& axis) {

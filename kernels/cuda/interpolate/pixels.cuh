@@ -54,7 +54,7 @@ struct TileTables {
   ReaderTable<Real, 1> z;
 };
 
-// The sum of several planes at one pixel, all of whose readers are listed.
+// Returns the sum of several planes at one pixel, all of whose readers are listed.
 template <class Stored, class Real>
 __device__ inline Several<Real, kSeveral> sum_listed(const InterpolateCall<Stored, Real>& p,
                                                      const TileTables<Real>& tables, int column, int line,
@@ -82,8 +82,8 @@ __device__ inline Several<Real, kSeveral> sum_listed(const InterpolateCall<Store
       deep, [&](int32_t k) { return tables.z.weights[k][0]; }, slice);
 }
 
-// The sum of one plane at one pixel with any number of readers. gather_sum() has two ways, for few terms and for many:
-// in all three loops it would be compiled eight times.
+// Returns the sum of one plane at one pixel with any number of readers. gather_sum() has two ways, for few terms and
+// for many: in all three loops it would be compiled eight times.
 template <class Stored, class Real>
 __device__ inline Real sum_any(const InterpolateCall<Stored, Real>& p, const TileTables<Real>& tables, int column,
                                int line, const int32_t (&pixel)[3], const Stored* plane) {

@@ -11,7 +11,7 @@ namespace msda::kernels::cuda {
 // bytes, the device has a quarter of the sectors to change that it has where each thread takes four channels.
 template <class Real>
 inline constexpr int kChannelStep = sizeof(Real) == sizeof(double) ? 4 : 1;
-// The first of a thread's channels of a row; the others are kChannelStep apart. `lane`: in its group.
+// Returns the first of a thread's channels of a row; the others are kChannelStep apart. `lane`: in its group.
 template <class Real>
 __device__ inline int first_channel(int lane) {
   return kChannelStep<Real> == 1 ? 4 * lane : lane / 4 * 16 + lane % 4;

@@ -27,7 +27,7 @@ struct AtOncePlan {
   uint32_t most_cells = 0;  // that the samples of a part can have, a multiple of eight and more than any part's
 };
 
-// Cells whose samples can contribute to the pixels of so many rows.
+// Returns how many cells have samples that can contribute to the pixels of so many rows.
 inline int64_t cells_of_rows(const Level& level, int64_t rows) { return (rows + 1) * (int64_t{level.width} + 1); }
 
 // Cuts the levels of `heads` heads, with so many samples each, into about `blocks` parts of about equal work.

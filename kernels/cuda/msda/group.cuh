@@ -98,7 +98,7 @@ __device__ inline const LevelPlan& plan_of(const LevelPlans& plans, int l) {
   return plans.far != nullptr ? plans.far[l] : plans.near[l];
 }
 
-// Where the tables of a batch, head and level begin.
+// Returns where the tables of a batch, head and level begin.
 template <class Start>
 __device__ inline Start* starts_of(Start* cells, const LevelPlan& plan, uint32_t head) {
   return cells + plan.first_cell + int64_t{head} * plan.stride;
@@ -118,7 +118,7 @@ __device__ inline Share share_of(const Division& by_shares) {
   return {head, number};
 }
 
-// The first of a head's rows of (batch, query or pixel, head). Heads are counted from Problem::first_head on.
+// Returns the first of a head's rows of (batch, query or pixel, head). Heads are counted from Problem::first_head on.
 template <class Stored>
 __device__ inline int64_t first_row_of(const Problem<Stored>& p, uint32_t head, int64_t rows) {
   const auto [b, m] = p.by_M.divide(p.first_head + head);

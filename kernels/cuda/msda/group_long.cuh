@@ -9,7 +9,7 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kScanThreads = 1024, kPlaceEach = 2;  // samples of a thread at a time
 
-// The chunk that a block works on.
+// Returns the chunk that a block works on.
 template <class Stored>
 __device__ inline Chunk chunk_of(const Problem<Stored>& p, const LevelPlans& plans, const Division& by_chunks) {
   const Share share = share_of(by_chunks);
@@ -22,7 +22,7 @@ __device__ inline Chunk chunk_of(const Problem<Stored>& p, const LevelPlans& pla
   chunk.end = min(chunk.first + plan.chunk_samples, static_cast<uint32_t>(p.Q * p.P));
   return chunk;
 }
-// A row of counters for each chunk, and one for all of them.
+// Returns a chunk's row of counters; the row after the last chunk's counts all of them.
 __device__ inline uint32_t* counts_of(uint32_t* counts, const LevelPlan& plan, uint32_t head, uint32_t chunk) {
   return counts + plan.first_count + (int64_t{head} * (plan.chunks + 1) + chunk) * plan.stride;
 }

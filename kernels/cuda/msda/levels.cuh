@@ -9,8 +9,7 @@
 
 namespace msda::kernels::cuda {
 
-// The levels as a kernel finds them: in its parameters, or, if there are too many, at `far`, far_count() of them in a
-// workspace.
+// Returns how many levels lie at `far`, in a workspace: none if all of them fit into the kernel's parameters.
 inline int64_t far_count(int64_t levels) { return levels <= Levels::kNear ? 0 : levels; }
 
 // Values on their way to `far`: by parameters, because a captured copy would read the host's memory when the graph is

@@ -17,7 +17,7 @@
 
 namespace msda::kernels::cuda {
 
-// Whether rows of D elements can be read four at a time.
+// Returns whether rows of D elements can be read four at a time.
 inline bool is_aligned(const void* pointer, int64_t D, int64_t element_bytes) {
   return D % 4 == 0 && reinterpret_cast<uintptr_t>(pointer) % static_cast<uint64_t>(4 * element_bytes) == 0;
 }
@@ -55,7 +55,7 @@ auto sum_runs_kernel_of(bool gradients, bool atomic) {
                 : sum_runs_kernel<kWhole, false, false, Stored, Real>;
 }
 
-// Whether the cells tend to have several samples.
+// Returns whether the cells tend to have several samples.
 template <class Stored>
 bool is_dense(const Problem<Stored>& p) {
   return p.Q * p.P * p.L >= 8 * p.S;
@@ -94,7 +94,7 @@ struct Grouped {
   uint32_t* counts = nullptr;  // on the way there, for long lists
 };
 
-// The shared memory that a block needs to group a list by itself, or 0 if it cannot.
+// Returns the shared memory that a block needs to group a list by itself, or 0 if it cannot.
 inline int64_t bytes_of_short(const Plan& plan, int64_t samples, bool stable, const Device& device) {
   if (samples > kShortList) return 0;
   int64_t bytes = 0;
@@ -140,7 +140,7 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
          room, to.cells, to.sorted, grad_locations, grad_weights);
 }
 
-// Chunks of a row's channels, and numbers that the sums of runs take (RunSums).
+// Return the chunks of a row's channels, and the numbers that the sums of runs take (RunSums).
 inline int64_t channel_chunks(int64_t D) { return (D + kLanes - 1) / kLanes; }
 inline int64_t numbers_of_runs(int64_t D, int64_t runs) { return channel_chunks(D) * runs * kRunSize; }
 
@@ -242,7 +242,7 @@ class Scatter {
   RunSums<Real> sums_;
 };
 
-// How many bytes the sums of a whole call's runs take.
+// Returns how many bytes the sums of a whole call's runs take.
 template <class Real, class Stored>
 int64_t sum_bytes(const Problem<Stored>& p, const std::vector<Level>& levels) {
   int64_t runs = 0;

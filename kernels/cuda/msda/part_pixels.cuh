@@ -8,13 +8,13 @@
 
 namespace msda::kernels::cuda {
 
-// The addends of a part's pixels: four channels of a thread.
+// The addends of a part's pixels: each thread takes four channels.
 template <bool kWhole, class Stored, class Real>
 class Addends {
  public:
   __device__ Addends(const PartSample<Real>* sorted, const Stored* rows, uint32_t row_step, int channels)
       : sorted_(sorted), rows_(rows), row_step_(row_step), channels_(channels) {}
-  // What an addend is computed from.
+  // The numbers from which an addend is computed.
   struct Read {
     PartSample<Real> sample;
     Real row[4];
@@ -24,7 +24,7 @@ class Addends {
     load(read.sample, read.row);
     return read;
   }
-  // Adds the addend of the cell's corner in its lower or upper row, and right or left; or nothing.
+  // Adds the addend of the cell's corner in its lower or upper row, right or left, if there is one.
   __device__ static void add(const Read& read, bool is_lower, bool is_right, bool is_there, Real (&sum)[4]) {
     const PartSample<Real>& sample = read.sample;
     const Real one(1);
@@ -36,7 +36,7 @@ class Addends {
       sum[d] = sum[d] + (is_there ? addend : Real(-0.0));
     }
   }
-  // The tree of a cell's samples.
+  // Adds up a cell's samples by the tree.
   __device__ void sum_up(uint32_t begin, uint32_t count, int c, Real (&sum)[4]) const {
     static_assert(kAtOnceSamples <= kRun * kRun * kRun);
     const uint32_t end = begin + count;
@@ -58,7 +58,7 @@ class Addends {
       add_to(sum, chain);
     }
   }
-  // All corners of kRun samples, which are then replaced by their sums. All lanes must call it.
+  // Adds up all corners of kRun samples, and replaces the samples by these sums. All lanes must call it.
   __device__ void fold(PartSample<Real>* run, bool is_there) const {
     Real sum[4][4];
 #pragma unroll
@@ -89,7 +89,7 @@ class Addends {
   }
 
  private:
-  // Samples [begin, end) from left to right.
+  // Adds samples [begin, end) from left to right.
   __device__ void add_up(uint32_t begin, uint32_t end, int c, Real (&sum)[4]) const {
     clear(sum);
 #pragma unroll 2
@@ -124,12 +124,12 @@ __device__ inline void fold_runs(const Addends<kWhole, Stored, Real>& addends, c
   __syncthreads();
 }
 
-// The samples of the four cells around a pixel, numbered in the order of the cells. Those of two cells side by side are
-// adjacent.
+// The samples of the four cells around a pixel, numbered in the order of the cells. The samples of two cells side by
+// side are adjacent.
 struct SamplesAround {
   uint32_t above, below;                // what is added to the number of a sample to find it
   uint32_t second, third, fourth, end;  // the first numbers of these cells, and the number of samples
-  // `starts` are those of cell (y - 1, x - 1) and on.
+  // `starts` begins with the one of cell (y - 1, x - 1).
   __device__ SamplesAround(const uint32_t* starts, uint32_t cells_of_row) {
     const uint32_t* next_row = starts + cells_of_row;
     above = starts[0];
@@ -145,8 +145,8 @@ struct SamplesAround {
   __device__ bool is_left(uint32_t number) const { return number < (is_above(number) ? second : fourth); }
 };
 
-// A pixel that one corner of each cell reaches, with at most kRun samples. Several are read at the same time, also of
-// different cells, without a branch between them: a thread would wait for one before the next begins.
+// Sums up a pixel that one corner of each cell reaches, with at most kRun samples. Reads several at the same time, also
+// of different cells, without a branch between them: a thread would wait for one before the next begins.
 template <bool kWhole, class Stored, class Real>
 __device__ inline void add_samples(const Addends<kWhole, Stored, Real>& addends, const SamplesAround& samples,
                                    Real (&out)[4]) {
@@ -171,7 +171,8 @@ __device__ inline void add_samples(const Addends<kWhole, Stored, Real>& addends,
   add_to(out, of_cell);
 }
 
-// A pixel that several corners of a cell can reach, with at most kRun samples: adds up all corners of each cell.
+// Sums up a pixel that several corners of a cell can reach, with at most kRun samples: adds up all corners of each
+// cell.
 template <bool kWhole, class Stored, class Real>
 __device__ inline void add_edge_samples(const Addends<kWhole, Stored, Real>& addends, const SamplesAround& samples,
                                         const Edges& edges, Real (&out)[4]) {
@@ -198,7 +199,7 @@ __device__ inline void add_edge_samples(const Addends<kWhole, Stored, Real>& add
   }
 }
 
-// Any pixel, one corner of a cell after the other.
+// Sums up any pixel, one corner of a cell after the other.
 template <bool kWhole, class Stored, class Real>
 __device__ inline void add_corners(const Addends<kWhole, Stored, Real>& addends, const uint32_t* starts,
                                    uint32_t cells_of_row, const Edges& edges, Real (&out)[4]) {

@@ -93,7 +93,7 @@ __device__ inline void copy_samples(const Problem<Real>& p, const SampleIndex& i
     copy_ahead<sizeof(Real)>(&room.attention[i], p.attention_weights + at);
   }
 }
-// The same with a conversion: a few are on their way at the same time.
+// Copies the same with a conversion: a few are under way at the same time.
 template <class Stored, class Real>
 __device__ inline void copy_samples(const Problem<Stored>& p, const SampleIndex& index, uint32_t samples,
                                     const PartRoom<Real>& room) {
@@ -120,7 +120,7 @@ __device__ inline void copy_samples(const Problem<Stored>& p, const SampleIndex&
   }
 }
 
-// The samples that reach the part, with their cells, in any order; counts each cell's.
+// Finds the samples that reach the part, with their cells, in any order, and counts each cell's.
 template <class Stored, class Real>
 __device__ inline void find_samples(const Problem<Stored>& p, const Part& part, uint32_t samples,
                                     const PartRoom<Real>& room, PartCounts& counts) {
@@ -237,7 +237,7 @@ __device__ inline void sort_samples(const Points& points, const PartRoom<Real>& 
   }
 }
 
-// All of this: fills `starts` and `sorted`. All threads must call it.
+// Does all of this: fills `starts` and `sorted`. All threads must call it.
 template <class Stored, class Real>
 __device__ inline void group_part(const Problem<Stored>& p, const Part& part, const Points& points, uint32_t samples,
                                   const PartRoom<Real>& room, PartCounts& counts) {

@@ -102,7 +102,7 @@ struct Prepared {
   }
   __device__ Corners corners() const { return {first, flags_and_width & (kSampled - 1)}; }
   __device__ uint32_t pixel(int c) const { return corners().pixel(c, flags_and_width >> kWidth); }
-  // Where the corners are of the sample that a lane of the group has prepared.
+  // Returns where the corners are of the sample that a lane of the group has prepared.
   __device__ Prepared places_of_lane(int lane) const {
     Prepared places{};
     places.first = of_lane(first, lane);
@@ -142,7 +142,7 @@ struct CornerValues {
   }
 };
 
-// The rest of the tree over channels (sums_over_group), for two samples: even lanes get the sum of the first.
+// Finishes the tree over channels (sums_over_group) for two samples: even lanes get the sum of the first.
 template <class Real>
 __device__ inline Real pair_over_group(Real first, Real second) {
   const bool odd = (threadIdx.x & 1) != 0;

@@ -27,7 +27,7 @@ __device__ inline void add_chain(const Real* first, int64_t step, uint32_t count
   }
 }
 
-// The tree of a cell's runs, kManySamples / 32 of them at most; the first is in `sum`.
+// Adds up the tree of a cell's runs, kManySamples / 32 of them at most; the first is in `sum`.
 template <int kUnrolled, class Real>
 __device__ inline void add_runs(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
   static_assert(kManySamples <= kRun * kRun * kRun);  // two levels of the tree suffice
@@ -99,12 +99,12 @@ struct CellsAround {
 struct Edges {
   static constexpr uint32_t kLeft = 1, kRight = 2, kTop = 4, kBottom = 8;
   uint32_t at;
-  // Whether corner c of a cell around is the pixel.
+  // Returns whether corner c of a cell around the pixel is the pixel.
   __device__ bool reached_by(int cell, int c) const {
     return along(cell / 2 + c / 2, kTop, kBottom) && along(cell % 2 + c % 2, kLeft, kRight);
   }
   // At one edge two of the four cells have a second corner at the pixel: two cells side by side or one above the other,
-  // the first two or the last two; it comes before the other corner or after it.
+  // the first two or the last two. It comes before the other corner or after it.
   __device__ bool is_one() const { return __popc(at) == 1; }
   __device__ bool is_side() const { return at < kTop; }
   __device__ bool is_low() const { return (at & (kLeft | kTop)) != 0; }
@@ -119,7 +119,7 @@ struct Edges {
   }
 };
 
-// The sums of the second corners at one edge.
+// Adds up the second corners at one edge.
 template <int kUnrolled, class Real>
 __device__ inline void sum_second_corners(const CellsAround<Real>& cells, const Edges& edges, Real (&second)[2][4]) {
 #pragma unroll
@@ -137,7 +137,7 @@ __device__ inline void sum_second_corners(const CellsAround<Real>& cells, const 
   }
 }
 
-// In the order of cells, and of each cell's corners.
+// Adds in the order of cells, and of each cell's corners.
 template <class Real>
 __device__ inline void add_with_second(const Edges& edges, const Real (&sum)[4][4], const Real (&second)[2][4],
                                        Real (&out)[4]) {
@@ -154,7 +154,7 @@ __device__ inline void add_with_second(const Edges& edges, const Real (&sum)[4][
   }
 }
 
-// Where edges meet: visits all corners, one cell at a time.
+// Visits all corners where edges meet, one cell at a time.
 template <int kUnrolled, class Real>
 __device__ inline void add_every_corner(const CellsAround<Real>& cells, const Edges& edges, Real (&out)[4]) {
 #pragma unroll 1

@@ -50,7 +50,7 @@ struct Points {
   }
 };
 
-// The most runs that the samples of a batch, head and level can have.
+// Returns the most runs that the samples of a batch, head and level can have.
 inline int64_t most_runs(int64_t samples, const Level& level) {
   return std::min(samples, cpu::cells_of(level) + samples / kRun);
 }

@@ -38,7 +38,7 @@ struct RunBegins {
       begins[i] = at < filled ? static_cast<uint32_t>(entries[at].sample) & Entry<Real>::kRunBegins : 0u;
     }
   }
-  // The next beginning, or `filled`.
+  // Returns the next beginning, or `filled`.
   __device__ uint32_t next(uint32_t filled) const {
     uint32_t first = filled;
 #pragma unroll
@@ -55,8 +55,8 @@ struct Segment {
   __device__ uint32_t length() const { return end - begin; }
 };
 
-// A segment for each of a block's groups: all runs that begin among this many samples. The groups of one warp advance
-// together and wait for the longest, so they get segments of similar length.
+// Returns the segment of each of a block's groups: all runs that begin among this many samples. The groups of one warp
+// advance together and wait for the longest, so they get segments of similar length.
 template <class Real>
 __device__ inline Segment segment_of_group(const Entry<Real>* entries, uint32_t block_begin, uint32_t samples,
                                            uint32_t filled) {

@@ -17,7 +17,7 @@ __device__ inline const Level& level_of(const Levels& levels, int l) {
   return levels.far != nullptr ? levels.far[l] : levels.near[l];
 }
 
-// x and y.
+// Returns x and y.
 template <class Stored>
 __device__ inline Two<Stored> location_of(const Problem<Stored>& p, int64_t sample) {
   const Stored* at = p.sampling_locations + 2 * sample;
@@ -54,7 +54,7 @@ __device__ inline void with_fixed(const Problem<Stored>& p, Use&& use) {
   return use(Fixed<MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS>{p.align_corners});
 }
 
-// Axis::slope along a side of a level, if the coordinate is not clipped.
+// Returns Axis::slope along a side of a level, if the coordinate is not clipped.
 template <class Real, class Stored>
 __device__ inline Real slope_of(const Problem<Stored>& p, int32_t size) {
   return static_cast<Real>(p.align_corners ? size - 1 : size);
@@ -65,7 +65,7 @@ struct Corners {
   uint32_t first, flags;  // a bit for each corner that there is, and the two below
   static constexpr uint32_t kAllDifferent = 63, kStepsDown = 16, kStepsRight = 32;
   static constexpr int kFlagBits = 6;
-  // The corners of the cell in this row and column, counted from the cell before the first pixel (cell_of).
+  // Returns the corners of the cell in this row and column, counted from the cell before the first pixel (cell_of).
   template <class Conventions>
   __device__ static Corners of_cell(const Conventions& call, const Level& level, uint32_t row, uint32_t column) {
     const auto height = static_cast<uint32_t>(level.height), width = static_cast<uint32_t>(level.width);
@@ -77,15 +77,15 @@ struct Corners {
             ((rows & 1) != 0 ? columns : 0u) | ((rows & 2) != 0 ? columns << 2 : 0u) | steps};
   }
   __device__ bool has(int c) const { return (flags >> c & 1) != 0; }
-  // The pixel of corner c, if has(c).
+  // Returns the pixel of corner c, if has(c).
   __device__ uint32_t pixel(int c, uint32_t width) const {
     return first + (c / 2 == 1 && (flags & kStepsDown) != 0 ? width : 0) +
            (c % 2 == 1 && (flags & kStepsRight) != 0 ? 1 : 0);
   }
 };
 
-// The address of a row with this number, rows being `step` bytes apart: one instruction, if the compiler is kept from
-// widening `step` first.
+// Returns the address of a row with this number, with rows `step` bytes apart: one instruction, if the compiler is kept
+// from widening `step` first.
 template <class T>
 __device__ inline T* row_at(T* first, uint32_t number, uint32_t step) {
   uint64_t offset = uint64_t{number} * step;
@@ -113,7 +113,7 @@ __device__ inline T kept(T x) {
 #endif
   return x;
 }
-// The same for an address in global, and in shared memory.
+// Do the same for an address in global, and in shared memory.
 template <class T>
 __device__ inline T* kept_global(T* address) {
 #if defined(__CUDA_ARCH__)
@@ -139,8 +139,8 @@ __device__ inline void sum_up(const ChannelSums<4, Real>& lanes, Real (&to)[3]) 
   to[2] = sum_pairs<4>(lanes.y);
 }
 
-// The rest of that tree, over the threads of a group and for four samples at once: lane j gets the sums of sample j %
-// 4. All lanes of the warp must call it.
+// Finishes that tree over the threads of a group, for four samples at once: lane j gets the sums of sample j % 4. All
+// lanes of the warp must call it.
 template <int kSums, class Real>
 __device__ inline void sums_over_group(const Real (&of)[4][kSums], Real (&sum)[kSums]) {
   const bool odd = (threadIdx.x & 1) != 0, upper = (threadIdx.x & 2) != 0;

@@ -1,5 +1,5 @@
-// Launches the backward pass of a short call, of which launches, and what waits between them, would be most of the
-// time: one kernel, without a workspace; atomic additions after grad_value has been cleared.
+// Launches the backward pass of a short call, where launches, and the waits between them, would take most of the time:
+// one kernel without a workspace; with atomic additions, it runs after grad_value has been cleared.
 #pragma once
 
 #include <vector>
@@ -24,10 +24,11 @@ class ShortCall {
     fits_ = plan_.most_cells < PartRoom<Real>::kMostCells && bytes_ <= device.shared_bytes - kOwnBytes;
   }
   bool is_short() const { return is_short_; }
-  // Whether sum() can do it: not if a level is so wide that the cells of a row of pixels do not fit into a block.
+  // Returns whether sum() can do it: not if a level is so wide that the cells of a row of pixels do not fit into a
+  // block.
   bool is_one_launch() const { return is_short_ && fits_; }
 
-  // All gradients that are wanted, deterministic.
+  // Computes all gradients that are wanted, deterministic.
   void sum(Result grad_value, Result grad_locations, Result grad_weights, Work& work) const {
     const auto kernel = whole_ ? at_once_kernel<true, Stored, Real> : at_once_kernel<false, Stored, Real>;
     constexpr int64_t kDeclared = 1 << 10;
@@ -39,8 +40,8 @@ class ShortCall {
            work, p_, plan_, Division(plan_.parts), Points(p_.P), part_blocks, row_parts_, grad_value, grad_locations,
            grad_weights);
   }
-  // Adds to `sums`, [B,S,M,D], which it clears. Where that takes long, the first batches are cleared first: their sums
-  // are then added to while the others are cleared.
+  // Clears `sums`, [B,S,M,D], and adds to it. If clearing takes long, the first batches are cleared first and added to
+  // while the others are cleared.
   void add(Real* sums, Result grad_locations, Result grad_weights, Work& work) const {
     constexpr int64_t kLong = 16 << 20;  // bytes
     const int64_t first = bytes_of_batch() * p_.B >= kLong && work.can_fork() ? p_.B / 4 : 0;
@@ -61,7 +62,7 @@ class ShortCall {
   int64_t numbers_of_batch() const { return p_.S * p_.M * p_.D; }
   int64_t bytes_of_batch() const { return numbers_of_batch() * int64_t{sizeof(Real)}; }
 
-  // `count` batches from `first` on.
+  // Adds `count` batches from `first` on.
   void add_batches(int64_t first, int64_t count, Real* sums, const Result& grad_locations, const Result& grad_weights,
                    Work& work) const {
     const int64_t rows = first * p_.Q * p_.M, samples = rows * p_.L * p_.P;

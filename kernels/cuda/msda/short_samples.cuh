@@ -19,7 +19,7 @@ struct RowParts {
   }
 };
 
-// By block `block`. D is at most kLanes. kAdds: as in sum_channels.
+// Computes the rows of block `block`. D is at most kLanes. kAdds: as in sum_channels.
 template <bool kWhole, bool kAdds, class Stored, class Real>
 __device__ inline void short_gradients(const Problem<Stored>& p, const RowParts& parts, uint32_t block, Real* sums,
                                        const Result& grad_locations, const Result& grad_weights) {
@@ -44,7 +44,7 @@ __device__ inline void short_gradients(const Problem<Stored>& p, const RowParts&
   if (is_there) store_gradients(mine, sample, total, grad_locations, grad_weights);
 }
 
-// The same as a kernel of its own.
+// Does the same as a kernel of its own.
 template <bool kWhole, bool kAdds, class Stored, class Real>
 __global__ void __launch_bounds__(kSampleThreads, kGradientBlocks<true, Real>)
     short_gradients_kernel(Problem<Stored> p, RowParts parts, Real* sums, Result grad_locations, Result grad_weights) {

@@ -8,7 +8,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// The arithmetic's type.
+// Returns the arithmetic's type.
 template <class Real>
 msda_dtype dtype_of() {
   return sizeof(Real) == 8 ? MSDA_FLOAT64 : MSDA_FLOAT32;
@@ -86,7 +86,7 @@ class RoiRun {
            shape.warps * shape.bytes_of_warp, work_, p, tables, sums, shape.together);
   }
 
-  // More boxes at a time hide more of the time that memory takes, and leave a processor fewer warps.
+  // Returns the shape. More boxes at a time hide more of the time that memory takes, but leave a processor fewer warps.
   RoiShape shape_of_blocks() const {
     constexpr int64_t kRoom = 48 << 10;
     RoiShape shape;

@@ -12,10 +12,10 @@
 namespace msda::kernels::cuda {
 
 inline constexpr int kRoiMostWarps = 4, kRoiChannels = 4;
-// Rows of a tile: of a low one where warps are few, so that more share the work.
+// Rows of a tile: a low tile is used if warps are few, so that more share the work.
 inline constexpr int kRoiHigh = 8, kRoiLow = 4;
 
-// What was summed up of the batches before, and where the sums go.
+// The sums of the batches before, and where the sums go.
 template <class Real>
 struct RoiSums {
   const Real* before;  // null: nothing
@@ -61,8 +61,8 @@ struct RoiRoom {
         rows(columns + together * kRoiWide) {}
 };
 
-// A few boxes, one after the other. `box`: of which this lane has a row; `row`: the RoiBins of that; first_bin and
-// end_bin: the rows of bins that the tile reads of the box.
+// A few boxes, one after the other. `box`: the one of which this lane has a row; `row`: that row's RoiBins; first_bin
+// and end_bin: the rows of the box's bins that the tile reads.
 struct RoiGroup {
   int count = 0;
   uint32_t box = RoiBoxes::kNone, row = 0, first_bin = 0, end_bin = 0;
@@ -124,7 +124,7 @@ class RoiWarp {
     return tables_.weights + box * p_.weights_of_box() + (axis == 0 ? 0 : int64_t{p_.bins[0]} * p_.sides[0]);
   }
 
-  // The next boxes, from `next` on, which becomes the one after them.
+  // Returns the next boxes, from `next` on, and moves `next` past them.
   __device__ RoiGroup take(RoiBoxes& boxes, uint32_t& next) const {
     RoiGroup group;
     for (; group.count < together_ && next != RoiBoxes::kNone; ++group.count) {

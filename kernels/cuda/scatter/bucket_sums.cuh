@@ -9,15 +9,15 @@ namespace msda::kernels::cuda {
 
 inline constexpr uint32_t kHeld = 3072;  // entries of a bucket that shared memory holds
 
-// Where the lists of rows go of buckets that shared memory does not hold.
+// Where the rows' lists go in buckets that shared memory does not hold.
 struct Spilled {
   uint32_t* rows;
-  uint32_t* taken;  // of `rows`
+  uint32_t* taken;  // how many of `rows` are taken
   ScatterQueue queue;
   uint2* ranges;  // of the queue's lists
 };
 
-// The sums of the rows of a bucket. Lists that are too long for a group of threads take the whole block, unless
+// Sums up the rows of a bucket. The whole block takes lists that are too long for a group of threads, unless
 // queued(row, range) returns true. All threads must call it.
 template <bool kWhole, class Stored, class Real, class Queued>
 __device__ inline void sum_bucket(const ScatterCall<Stored>& p, const Buckets& buckets, const uint32_t* begin,
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kBucketThreads, kBlocksOfProcessor<Real>)
   });
 }
 
-// Places of shared memory for what a block finds of an index of `n`, and later for the sums of runs.
+// Returns the places in shared memory for what a block finds in an index of `n`, and later for the sums of runs.
 template <class Real>
 MSDA_HOST_DEVICE inline int64_t places_to_find(int64_t n) {
   constexpr int64_t kOfRuns = sizeof(RunSums<Real>) / sizeof(uint32_t);
@@ -86,7 +86,7 @@ MSDA_HOST_DEVICE inline int64_t places_to_find(int64_t n) {
   return found < kOfRuns ? kOfRuns : found;
 }
 
-// The same of a small source, without memory in between: each block looks through the whole index.
+// Does the same for a small source, without memory in between: each block looks through the whole index.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kBucketThreads, kBlocksOfProcessor<Real>)
     scatter_at_once_kernel(const __grid_constant__ ScatterCall<Stored> p, const __grid_constant__ msda_tensor index,

@@ -25,12 +25,12 @@ struct Dealt {
   uint32_t* pieces;   // [bucket, segment]: where in the segment its entries begin, in the upper 16 bits, and how many
 };
 
-// Which of a block's items a thread takes in step k of `steps`, so that each warp takes a contiguous part.
+// Returns which of a block's items a thread takes in step k of `steps`, so that each warp takes a contiguous part.
 __device__ inline uint32_t item_of_step(uint32_t k, uint32_t steps) {
   return (threadIdx.x / kWarp * steps + k) * kWarp + threadIdx.x % kWarp;
 }
 
-// Which numbers of an index name a row of the sum, as checked_row() finds: in the 32 bits that buckets' rows have.
+// Which numbers of an index name a row of the sum, as checked_row() finds, in the 32 bits that buckets' rows have.
 class NamedRows {
  public:
   __device__ explicit NamedRows(const ScatterSizes& s)
@@ -42,8 +42,8 @@ class NamedRows {
   uint32_t count_, left_out_;
 };
 
-// Calls use(k, number of the index) for a thread's items of the source, from item `first` on; ~0u is no number of a
-// row. The index has one dimension, and all of it is read at the same time.
+// Calls use(k, number of the index) for a thread's items of the source, from item `first` on; ~0u names no row. The
+// index has one dimension, and all of it is read at the same time.
 template <int kEach, class Int, class Use>
 __device__ inline void read_index_of(const ScatterSizes& s, const msda_tensor& index, uint32_t first, uint32_t steps,
                                      Use use) {
@@ -72,8 +72,8 @@ __device__ inline void read_index(const ScatterSizes& s, const msda_tensor& inde
   }
 }
 
-// A block deals a segment out. Clears `counters`: of ScatterQueue, and how many entries are in lists beyond shared
-// memory.
+// Deals a segment out, by a block. Clears `counters`: those of ScatterQueue, and how many entries are in lists beyond
+// shared memory.
 inline __global__ void __launch_bounds__(kBucketThreads)
     scatter_deal_kernel(const __grid_constant__ ScatterSizes s, const __grid_constant__ msda_tensor index,
                         Buckets buckets, Dealt dealt, uint32_t* counters) {
@@ -119,7 +119,7 @@ class DealtEntries {
     uint32_t before[kMostSegments], from[kMostSegments];  // entries of earlier segments; where number 0 would lie
     uint32_t sums[kWarp + 1];
   };
-  // All threads must make it, and then meet at a barrier.
+  // All threads must construct it, and then meet at a barrier.
   __device__ DealtEntries(const Buckets& buckets, const Dealt& dealt, Pieces& pieces)
       : entries_(dealt.entries), pieces_(pieces), segments_(buckets.segments) {
     const uint32_t segment = threadIdx.x;
@@ -172,13 +172,13 @@ class DealtEntries {
 };
 
 // The entries that this block finds in the whole index, which has one dimension. A warp looks through a contiguous part
-// and keeps what it finds, in order: most often so little that what follows is done in one step.
+// and keeps what it finds, in order: usually so little that the rest is done in one step.
 class FoundEntries {
  public:
-  // Places in shared memory, where no entry of `n` is lost.
+  // Returns the places in shared memory with which no entry of `n` is lost.
   MSDA_HOST_DEVICE static int64_t places(int64_t n) { return steps_of(n) * kBucketThreads; }
 
-  // `memory`: places(n) of them.
+  // `memory`: places(n) numbers.
   __device__ FoundEntries(const ScatterSizes& s, const msda_tensor& index, const Buckets& buckets, uint32_t* memory) {
     const auto steps = static_cast<uint32_t>(steps_of(s.n));
     const unsigned lane = threadIdx.x % kWarp, earlier_lanes = (1u << lane) - 1;

@@ -23,11 +23,12 @@ struct Buckets {
   uint32_t segments = 0;         // of the source; 0: each block looks through the whole index
   Division by;
 
-  // Of `n` rows of the source. `finds`: whether it costs little to look at one.
+  // Divides the sum of `n` rows of the source. `finds`: whether it costs little to look at one.
   Buckets(int64_t n, int64_t rows_of_sum, int processors, bool finds) {
     if (n == 0 || n > kMostDealt || rows_of_sum > kMostBuckets * kMostRowsOfBucket) return;
     segments = finds && n <= kMostFound ? 0 : static_cast<uint32_t>((n + kSegment - 1) / kSegment);
-    // Each block looks through the index: as many as multiprocessors. Otherwise two of each, one of which can wait.
+    // If each block looks through the index, takes as many as multiprocessors; else twice as many, of which half can
+    // wait.
     const int64_t fill = std::min((segments == 0 ? 1 : 2) * int64_t{processors} - 1,
                                   (n + kLeastOfBucket - 1) / kLeastOfBucket),
                   need = (rows_of_sum + kMostRowsOfBucket - 1) / kMostRowsOfBucket,
@@ -36,7 +37,7 @@ struct Buckets {
     rows = static_cast<uint32_t>((rows_of_sum + used - 1) / used);
     by = Division(used);
   }
-  // Whether the call is of a size for them.
+  // Returns whether the call is of a size for buckets.
   bool fit() const { return count > 0; }
 };
 

@@ -52,14 +52,14 @@ class Run {
   static constexpr uint32_t kLongest = 256;
   static_assert(kLongest <= kTile);
 
-  // Lists that several blocks sum up, and what that takes.
+  // Lists that several blocks sum up, and the memory for that.
   struct LongLists {
     ScatterQueue queue{};
     uint2* ranges = nullptr;
     Real* sums = nullptr;
     int64_t most = 0, most_tiles = 0;
   };
-  // For lists longer than `longest`, and `counters` counters.
+  // Asks for memory for lists longer than `longest`, and for `counters` counters.
   void want(LongLists& lists, int64_t longest, int64_t counters, Workspace& workspace) {
     lists.most = std::min(p_.rows, p_.n / (longest + 1));
     lists.most_tiles = lists.most + p_.n / kTile;
@@ -102,7 +102,7 @@ class Run {
   static int64_t bytes_to_find(int64_t n, int64_t rows) {
     return (places_to_find<Real>(n) + n) * int64_t{sizeof(uint32_t)} + BucketCounts::bytes_of(rows);
   }
-  // Whether a block's memory is enough to look through an index of `n`.
+  // Returns whether a block's memory is enough to look through an index of `n`.
   bool finds(int64_t n) const { return bytes_to_find(n, kMostRowsOfBucket) + kOther <= device_.shared_bytes; }
   void at_once() {
     const auto kernel =
@@ -135,8 +135,8 @@ class Run {
     sum_long({spilled.rows, long_lists.ranges}, long_lists);
   }
 
-  // Where there are few buckets, several blocks of each, which take parts of its rows, occupy the device. Those of
-  // dealt entries each have lists of their own in memory.
+  // Returns how many blocks share a bucket: if there are few buckets, several blocks of each, which take parts of its
+  // rows, occupy the device. Each block of dealt entries has lists of its own in memory.
   int64_t bucket_parts() const {
     constexpr int64_t kMostLists = 8;
     const int64_t wanted = blocks_of(4 * device_.processors, buckets_.count);

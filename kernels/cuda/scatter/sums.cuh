@@ -12,14 +12,14 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kRowThreads = 256, kMostLanes = 16, kSlab = 4 * kMostLanes;
 inline constexpr uint32_t kTile = kRun * kRun;
-// Blocks of 512 threads that a multiprocessor has registers for.
+// Blocks of 512 threads for which a multiprocessor has registers.
 template <class Real>
 inline constexpr int kBlocksOfProcessor = sizeof(Real) == 4 ? 2 : 1;
 
 template <class Stored>
 struct ScatterCall : ScatterSizes {
   const Stored* source;
-  int lanes_log;     // threads of a group, that take a slab of channels
+  int lanes_log;     // threads of a group, which take a slab of channels
   int64_t slabs;     // of a row
   uint32_t longest;  // list that one group sums up
   msda_tensor sum;
@@ -96,7 +96,7 @@ struct TileSums {
   __device__ Real scaled(Real x) const { return x; }
 };
 
-// A run: `count` addends from number `begin` on, one after the other. Several are on their way at a time.
+// Sums up a run: `count` addends from number `begin` on, one after the other. Several are read at a time.
 template <class Addends, class Real>
 __device__ inline void sum_run(const Addends& addends, uint32_t begin, uint32_t count, Real (&run)[4]) {
   constexpr uint32_t kAtOnce = 8;
@@ -118,8 +118,8 @@ __device__ inline void sum_run(const Addends& addends, uint32_t begin, uint32_t 
   }
 }
 
-// Stores what becomes of the sums of a row's addends, four channels from element `first` on. The elements' type is
-// asked for only where they are read and written: what lies in between would be compiled once for each type.
+// Stores the result of a row's sums, four channels from element `first` on. Asks for the elements' type only where they
+// are read and written: what lies in between would be compiled once for each type.
 template <class Stored, class Real>
 __device__ inline void store_whole(const ScatterCall<Stored>& p, int64_t first, uint32_t count,
                                    const Real (&total)[4]) {
@@ -132,7 +132,7 @@ __device__ inline void store_whole(const ScatterCall<Stored>& p, int64_t first, 
   store_four<true>(p.sum.data, p.sum.dtype, first, 4, sums);
 }
 
-// The same of the first `channels` of `total`.
+// Stores the first `channels` of `total` in the same way.
 template <class Stored, class Real, int kCount>
 __device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t first, int channels, uint32_t count,
                                   const Real (&total)[kCount]) {
@@ -163,13 +163,13 @@ __device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t first, i
   });
 }
 
-// The first element of a row of the sum.
+// Returns the first element of a row of the sum.
 template <class Stored>
 __device__ inline int64_t element_of(const ScatterCall<Stored>& p, const Slab& slab, int64_t row) {
   return (slab.outer * p.rows + row) * p.D;
 }
 
-// The sum of a list that one group of threads sums up.
+// Sums up a list that one group of threads takes.
 template <bool kWhole, class Stored, class Real>
 __device__ inline void sum_short_list(const ScatterCall<Stored>& p, const ScatterLists& lists, int64_t row,
                                       const uint2& range, const Slab& slab) {
@@ -186,7 +186,7 @@ __device__ inline void sum_short_list(const ScatterCall<Stored>& p, const Scatte
   store_sums(p, element_of(p, slab, row) + slab.channel, slab.count, count, upper);
 }
 
-// A group of threads for each row of the sum. Lists that are too long are queued.
+// A group of threads sums up each row of the sum, and queues lists that are too long.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kRowThreads, sizeof(Real) == 4 ? 3 : 2)
     scatter_rows_kernel(const __grid_constant__ ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue) {
@@ -209,8 +209,8 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(Real) == 4 ? 3 : 2)
 template <class Real>
 using RunSums = Real[kRun][kSlab];
 
-// The sum of a tile of `count` addends from number `begin` on, by a block of kRun groups: of one channel in each thread
-// up to `channels`. All threads must call it.
+// Returns the sum of a tile of `count` addends from number `begin` on, by a block of kRun groups: each thread up to
+// `channels` gets one channel. All threads must call it.
 template <class Addends, class Real>
 __device__ inline Real sum_of_tile(const Addends& addends, uint32_t begin, uint32_t count, int lanes_log,
                                    unsigned channels, RunSums<Real>& sums) {
@@ -231,14 +231,14 @@ __device__ inline Real sum_of_tile(const Addends& addends, uint32_t begin, uint3
   return sum;
 }
 
-// The channels of a slab, of which each thread of a block takes one.
+// Returns how many channels a slab has; each of so many threads of a block takes one.
 template <class Stored>
 __device__ inline unsigned channels_of(const ScatterCall<Stored>& p, const Slab& slab) {
   return static_cast<unsigned>(min(p.D - slab.first, int64_t{4} * p.lanes()));
 }
 
-// The sum of `number` addends, by a block of kRun groups, stored as that of the row's list of `count`. All threads must
-// call it.
+// Sums up `number` addends, by a block of kRun groups, and stores the sum as that of the row's list of `count`. All
+// threads must call it.
 template <class Addends, class Stored, class Real>
 __device__ inline void sum_by_block(const ScatterCall<Stored>& p, const Addends& addends, uint32_t number,
                                     const Slab& slab, int64_t row, uint32_t count, RunSums<Real>& runs) {
@@ -252,8 +252,8 @@ __device__ inline void sum_by_block(const ScatterCall<Stored>& p, const Addends&
   store_sums(p, element_of(p, slab, row) + slab.first + threadIdx.x, 1, count, sum);
 }
 
-// Whether this block is the last of `all` that call it with this counter. All threads must call it; what those of the
-// other blocks wrote before is there to read afterwards if it returns true.
+// Returns whether this block is the last of `all` that call it with this counter; it can then read what the others
+// wrote before. All threads must call it.
 __device__ inline bool is_last(uint32_t& counter, uint32_t all) {
   __shared__ bool last;
   __threadfence();
@@ -264,7 +264,7 @@ __device__ inline bool is_last(uint32_t& counter, uint32_t all) {
   return last;
 }
 
-// Blocks take the tiles in turn. A list's only tile is its sum; of others the sums go to `sums` [tiles, parts,
+// Blocks take the tiles in turn. A list's only tile is its sum; the sums of several tiles go to `sums` [tiles, parts,
 // channels], where the last block finds them.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kRun* kMostLanes, kBlocksOfProcessor<Real>)
