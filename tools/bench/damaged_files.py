@@ -103,7 +103,7 @@ class Folder:
 
 
 class Worker:
-    """Of a process that takes one file after the other."""
+    """The worker of a process that takes one file after the other."""
 
     def __init__(self, chosen, whole):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -115,7 +115,7 @@ class Worker:
         self.runner = runner.Runner(self.chosen.build, Path(self.reports.name), self.chosen.time_limit)
 
     def outcomes(self, kind, number):
-        """Of one file: [(command as text, outcome)]."""
+        """Returns [(command as text, outcome)] of one file."""
         with tempfile.TemporaryDirectory(prefix="damaged-") as name:
             folder = Folder(self.chosen, self.whole, kind, number, Path(name))
             found = list(self.run_each(folder, kind))
@@ -149,7 +149,7 @@ def begin_worker(*of):
 def outcomes_of(kind, number):
     try:
         return worker.outcomes(kind, number)
-    except Exception:  # a mistake of this program is told with the others; the process that forks commands may have ended
+    except Exception:  # a mistake of this program is reported with the others; the process that forks commands may have ended
         worker.begin()
         return failed(traceback.format_exc())
 
@@ -179,7 +179,7 @@ def run_all(chosen, whole):
             while len(running) < 2 * chosen.jobs and time.monotonic() < end and (task := next(tasks, None)):
                 try:
                     running[pool.submit(outcomes_of, *task)] = task
-                except BrokenProcessPool:  # one of its processes was killed: of all that runs this is told
+                except BrokenProcessPool:  # one of its processes was killed: all running tasks report this
                     end = 0
             done, _ = wait(running, max(0, end + chosen.time_limit - time.monotonic()) if chosen.end_after else None, FIRST_COMPLETED)
             for one in done:

@@ -73,7 +73,7 @@ def parse(arguments):
 
 
 def cells_of(chosen):
-    """(row, type, contention) of each line of the table."""
+    """Returns (row, type, contention) of each line of the table."""
     return [(row, dtype, contention) for row in chosen.rows for dtype in chosen.types for contention in chosen.contention
             if contention == "uniform" or (dtype == "float32" and row in ROWS)]
 
@@ -103,13 +103,13 @@ def machine(device):
     for module in ("triton", "msda_triton"):
         try:
             facts[module.replace("_", "-")] = __import__(module).__version__
-        except Exception:  # noqa: BLE001 (absent peers are told elsewhere)
+        except Exception:  # noqa: BLE001 (absent peers are reported elsewhere)
             pass
     return facts
 
 
 def measured(chosen, command, keep):
-    """The report that --json writes. `keep` gets it after each cell, so that an interrupted run leaves its results."""
+    """Returns the report that --json writes. `keep` gets it after each cell, so that an interrupted run leaves its results."""
     begin = time.monotonic()
     device, library, clock = device_here(chosen)
     from gpu import contenders, measure
@@ -149,7 +149,7 @@ def tell(line):
 
 
 def picture(growth):
-    """The plot: a panel each contention."""
+    """Returns the plot: a panel each contention."""
     panels = {}
     for cell in growth:
         for name, times in cell["contenders"].items():

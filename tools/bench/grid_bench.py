@@ -77,7 +77,7 @@ def draw(torch, row, dtype, seed):
 
 
 def ours(torch, library, mode, tensors, result_type=None):
-    """A function from the inputs to both gradients, enqueued on PyTorch's stream."""
+    """Returns a function from the inputs to both gradients, enqueued on PyTorch's stream."""
     image, grid, grad_output = tensors
     call = GridCall(0, 0, 0, describe(image), describe(grid))
     results = [torch.empty_like(of, dtype=result_type) for of in (image, grid)]
@@ -107,7 +107,7 @@ def contenders(torch, library, modes, tensors):
 
 
 def measured(chosen, torch, library, clock, row, dtype):
-    """Times by contender, each with the largest share of a gradient that is off; and failures."""
+    """Returns the times by contender, each with the largest share of a gradient that is off; and failures."""
     sets = program.input_sets(lambda seed: draw(torch, row, dtype, seed), clock.cache_bytes, 3)
     calls = [contenders(torch, library, chosen.modes, tensors) for tensors in sets]
     truths = ours(torch, library, "float64", sets[0], torch.float64)()

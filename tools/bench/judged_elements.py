@@ -33,7 +33,7 @@ SHARE = 0.0005
 
 
 def measure(path, told):
-    """Wall seconds, peak memory in bytes, and the JSON."""
+    """Returns the wall seconds, peak memory in bytes, and the JSON."""
     begin = time.perf_counter()
     command = [REPLAY, "run", path, "--mode", "deterministic", "--json", told]
     process = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
@@ -52,7 +52,7 @@ def elements(text):
 
 
 def accused(call):
-    """The elements that are named implementation errors, by (tensor, party at fault)."""
+    """Returns the elements that are named implementation errors, by (tensor, party at fault)."""
     found = {}
     for judged in call["judged"]:
         if judged["cause"] == "implementation_error" and not judged.get("advisory"):

@@ -30,12 +30,12 @@ class Operator:
         self.conventions = {"dialect": list(DIALECTS)[dialect], "padding_mode": list(PADDINGS)[padding], "align_corners": align_corners}
 
     def backward(self, inputs, mode=DETERMINISTIC, threads=0, seed=0):
-        """The three gradients, by name, as fresh arrays."""
+        """Returns the three gradients, by name, as fresh arrays."""
         return cpu.backward(**inputs, **self.conventions, mode=list(MODES)[mode], threads=threads, seed=seed)
 
 
 def make_inputs(B=4, Q=1000, M=8, P=3, D=32, levels=((64, 64), (32, 32), (16, 16), (8, 8)), seed=0):
-    """Inputs drawn as msda-triton's own test draws them, in float32. Row 1 of docs/measured/benchmarks.md by default."""
+    """Returns the inputs drawn as msda-triton's own test draws them, in float32. Row 1 of docs/measured/benchmarks.md by default."""
     rng = np.random.default_rng(seed)
     shapes = np.array(levels, np.int64)
     S, L = int(shapes.prod(axis=1).sum()), len(levels)

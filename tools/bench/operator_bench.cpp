@@ -16,7 +16,7 @@ struct Shape {
   std::vector<int64_t> levels;  // height, width, height, width, ...
 };
 
-// The rows of docs/measured/benchmarks.md.
+// Returns the rows of docs/measured/benchmarks.md.
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> kShapes{
       {"B4_Q1000_M8_L4_P3_D32", 4, 1000, 8, 3, 32, {64, 64, 32, 32, 16, 16, 8, 8}},

@@ -106,7 +106,7 @@ def measured(chosen, report):
 
 
 def together(sources):
-    """One report of several: the runs of all, the rest of the first."""
+    """Returns one report of several: the runs of all, the rest of the first."""
     reports = [json.loads(source.read_text()) for source in sources]
     return {**reports[0], "runs": [run for report in reports for run in report["runs"]]}
 

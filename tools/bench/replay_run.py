@@ -19,7 +19,7 @@ from msda_replay import Invocation, Result, write_capture  # noqa: E402
 
 
 def measure(command):
-    """Wall seconds, peak memory in bytes and exit status of a program."""
+    """Returns the wall seconds, peak memory in bytes and exit status of a program."""
     begin = time.perf_counter()
     process = os.posix_spawn(command[0], command, os.environ, file_actions=[
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])

@@ -28,7 +28,7 @@ OURS = "libmsda"
 
 
 def on_gpu(torch, library, function, call, result, keep):
-    """A function that runs libmsda's on PyTorch's stream."""
+    """Returns a function that runs libmsda's on PyTorch's stream."""
     described = describe(result)
     arguments = [ctypes.byref(call), None, ctypes.byref(described), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)]
 
@@ -189,7 +189,7 @@ ROWS = {
 
 
 def measured(chosen, torch, library, clock, row, dtype):
-    """Times by contender, the share of libmsda's result that is off, and failures."""
+    """Returns the times by contender, the share of libmsda's result that is off, and failures."""
     sets = program.input_sets(lambda seed: row.draw(torch, getattr(torch, dtype), torch.Generator("cuda").manual_seed(seed)),
                               clock.cache_bytes, 2)
     calls = [{OURS: row.ours(torch, library, tensors), PYTORCH: row.pytorchs(torch, tensors)} for tensors in sets]

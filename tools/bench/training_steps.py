@@ -92,14 +92,14 @@ def begin_untimed(chosen, pool):
 
 
 def measure(chosen, model, untimed):
-    """The row of a model, of which nothing runs any more."""
+    """Returns the row of a model, of which nothing runs any more."""
     *plain, both = [begun.result() for begun in untimed]
     timed = run(chosen, model, "deterministic", "--timed", chosen.timed)
     return judge.row_of(model, {"plain": plain, "deterministic": [both, timed]})
 
 
 def measure_all(chosen):
-    """The rows and what failed. The rows so far are written after each model, as a run may be ended before its last."""
+    """Returns the rows and what failed. The rows so far are written after each model, as a run may be ended before its last."""
     rows, failures = [], []
     with concurrent.futures.ThreadPoolExecutor(chosen.together) as pool:
         begun = begin_untimed(chosen, pool)

@@ -27,7 +27,7 @@ def expect(condition, text):
 
 
 def gpu_missing():
-    """Why the driver offers no usable GPU; empty if there is one."""
+    """Returns why the driver offers no usable GPU; empty if there is one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -45,7 +45,7 @@ def find_nvcc():
 
 
 def tail(text, lines=4):
-    """The last messages of a program, on one line."""
+    """Returns the last messages of a program, on one line."""
     return " / ".join(line.strip() for line in text.strip().splitlines()[-lines:])[-500:]
 
 
@@ -61,7 +61,7 @@ class Bench:
     # What is here
 
     def missing(self, need):
-        """Why something that a check needs is missing; empty if nothing is."""
+        """Returns why something that a check needs is missing; empty if nothing is."""
         if need == "nvcc":
             return "" if find_nvcc() else "no nvcc in PATH, CUDA_HOME/bin or /usr/local/cuda/bin"
         if self._modules is None:
@@ -100,13 +100,13 @@ class Bench:
         return self._programs[name]
 
     def target(self, name, *arguments):
-        """A Python program of targets/."""
+        """Returns a Python program of targets/."""
         return [self.python, TARGETS / f"{name}.py", *arguments]
 
     # Running
 
     def run(self, command, expected=(0,), limit=None, **variables):
-        """The finished program. Raises Failed with its last messages."""
+        """Returns the finished program. Raises Failed with its last messages."""
         command = [str(part) for part in command]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MSDA_RECORD_", "LD_PRELOAD"))}
         if "PYTHONPATH" in kept:  # the program runs in another folder
@@ -130,7 +130,7 @@ class Bench:
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def record(self, command, options=(), **rest):
-        """The finished program, and its capture, which may not exist."""
+        """Returns the finished program, and its capture, which may not exist."""
         capture = self.folder() / "capture.h5"
         return self.run([self.record_program, "-o", capture, *options, "--", *command], **rest), capture
 
@@ -163,7 +163,7 @@ def first_difference(one, other):
 
 
 def invocations_of(capture, done=None):
-    """The recorded calls; Failed with the recorder's messages if there is no capture."""
+    """Returns the recorded calls; Failed with the recorder's messages if there is no capture."""
     from msda_replay import read_capture
 
     if not capture.exists():
@@ -188,7 +188,7 @@ def same(recorded, real, what):
 
 
 def saved_tensors(folder):
-    """What a program saved as NAME.TENSOR.npy: by name, then by tensor."""
+    """Returns what a program saved as NAME.TENSOR.npy: by name, then by tensor."""
     import numpy as np
 
     saved = {}

@@ -11,7 +11,7 @@ DRAWN = ("atomic", "original")  # sides whose order is left to chance
 
 
 def run(bench, capture, *arguments, expected=(0, 1, 2)):
-    """Exit status, 2 of a call with nothing to compare, and what msda-replay run found."""
+    """Returns the exit status, 2 of a call with nothing to compare, and what msda-replay run found."""
     done = bench.replay("run", capture, "--json", "-", *arguments, expected=expected)
     found = json.loads(done.stdout)
     expect((done.returncode == 2) == (not found["verdict"]["compared"]), f"exit status {done.returncode}")
@@ -19,7 +19,7 @@ def run(bench, capture, *arguments, expected=(0, 1, 2)):
 
 
 def same_everywhere(result):
-    """What a result has that must not depend on the device."""
+    """Returns what a result has that must not depend on the device."""
     calls = []
     for call in result["invocations"]:
         kept = {name: call[name] for name in ("id", "findings", "verdict", "tolerance", "altered")}
@@ -37,7 +37,7 @@ def devices_of(result, side=None):
 
 
 def compared(bench, capture, *arguments, device="cuda", expected_devices=None):
-    """The result on the GPU; Failed unless it is the CPU's."""
+    """Returns the result on the GPU; Failed unless it is the CPU's."""
     cpu_status, cpu = run(bench, capture, *MODES, "--device", "cpu", *arguments)
     status, gpu = run(bench, capture, *MODES, "--device", device, *arguments)
     expect(devices_of(cpu) == {"cpu"}, f"--device cpu ran on {devices_of(cpu)}")

@@ -30,7 +30,7 @@ class Table:
 
 
 def told(error):
-    """Result and note for an exception of a check."""
+    """Returns the result and note for an exception of a check."""
     if isinstance(error, Skip):
         return SKIPPED, error
     if isinstance(error, Failed):

@@ -43,7 +43,7 @@ def expect_the_recorded(original, order_dependent=()):
 
 
 def all_as_recorded(bench, recording, order_dependent=()):
-    """The results of mode original for each invocation of a finished recording, checked to give these bits."""
+    """Returns the results of mode original for each invocation of a finished recording, checked to give these bits."""
     done, capture = recording
     calls = invocations_of(capture, done)
     found = [one for one, _ in relaunched(bench, capture).values()]
@@ -54,7 +54,7 @@ def all_as_recorded(bench, recording, order_dependent=()):
 
 
 def told(originals, name="grad_value"):
-    """A figure and a note of some launches."""
+    """Returns a figure and a note of some launches."""
     results = [one["tensors"][name]["distinct"] for one in originals if name in one["tensors"]]
     spread = max((one["tensors"][name]["spread"] for one in originals if name in one["tensors"]), default=0)
     rate = min(one["runs_per_s"] for one in originals)

@@ -11,12 +11,12 @@ OPERATORS = ("scatter_add", "interpolate", "roi_align")
 # An order is to be found for this share of the elements with 1 to 15 additions, where the kernel adds one at a time.
 FOUND = 0.99
 LIMIT_S = 240  # of a program: 900 calls
-# Of the search for orders of more additions, which nothing is promised of. It comes beside what is searched through.
+# Limits the search for orders of more additions, for which nothing is promised. Elements with fewer take their time besides.
 ORDERS_LIMIT_S = 10
 
 
 def random_problems(bench):
-    """Cases of the check `scatter`; all calls are recorded in one process."""
+    """Returns the cases of the check `scatter`; all calls are recorded in one process."""
     operators = [name for name in OPERATORS if name != "roi_align" or not bench.missing("torchvision")]
     done, capture = bench.record(bench.target("scatter_random", "--problems", bench.scatter_problems, "--operators", ",".join(operators)),
                                  limit=LIMIT_S)
@@ -45,12 +45,12 @@ def skip(reason):
 
 
 def operator_of(name):
-    """Of NUMBER-OPERATOR-ENTRY-TYPE."""
+    """Returns the operator of NUMBER-OPERATOR-ENTRY-TYPE."""
     return name.split("-")[1]
 
 
 def told_by(out):
-    """Digests that the program printed: by call, in order, then by tensor."""
+    """Returns the digests that the program printed: by call, in order, then by tensor."""
     told = collections.defaultdict(dict)
     for line in out.splitlines():
         call, tensor, digest = line.split()
@@ -59,7 +59,7 @@ def told_by(out):
 
 
 def digest_of(array, is_bfloat16):
-    """SHA-1 of the bytes in row-major order. bfloat16 is read as float32; its bits are the upper half."""
+    """Returns the SHA-1 of the bytes in row-major order. bfloat16 is read as float32; its bits are the upper half."""
     import numpy as np
 
     array = np.ascontiguousarray(array)
@@ -69,19 +69,19 @@ def digest_of(array, is_bfloat16):
 
 
 def tensors_of(call):
-    """The recorded tensors that the program tells of, by its names."""
+    """Returns the recorded tensors that the program prints, by its names."""
     ((_, result),) = call.outputs.items()
     return {**{name: array for name, array in call.inputs.items() if name != "self"}, "result": result}
 
 
 def differing(name, told, call):
-    """Names of tensors whose bytes are not those of the program."""
+    """Returns the names of tensors whose bytes are not those of the program."""
     recorded = {tensor: digest_of(array, name.endswith("-bfloat16")) for tensor, array in tensors_of(call).items()}
     return sorted(tensor for tensor in told.keys() | recorded.keys() if told.get(tensor) != recorded.get(tensor))
 
 
 def first_missing(told, calls):
-    """The first call of the program that is not in the capture at its place."""
+    """Returns the first call of the program that is not in the capture at its place."""
     for (name, tensors), call in zip(told.items(), calls):
         if differing(name, tensors, call):
             return name
@@ -120,8 +120,8 @@ def found_of(summary):
 
 
 def judge_orders(told, operator):
-    """The share of elements with 1 to 15 additions of which an order is found, of kernels that add one at a time. Where other threads
-    add to one channel of a pixel than to the next, channels may have an order each."""
+    """Returns the share of elements with 1 to 15 additions of which an order is found, of kernels that add one at a time. Where other
+    threads add to one channel of a pixel than to the next, channels may have an order each."""
     mine = [one for one in told["invocations"] if one["operator"] == operator and one["one_at_a_time"]]
     few = sum(one["summary"]["with_1_to_15"] for one in mine)
     found = sum(found_of(one["summary"]) for one in mine)

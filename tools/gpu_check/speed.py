@@ -30,7 +30,7 @@ def rounds_of(contenders, count=ROUNDS, seconds=LONGEST_S):
 
 
 def slowdown(rounds, name, base):
-    """The ratio to `base` in the same round: the median, lowest and highest of the rounds; and the probability that this
+    """Returns the ratio to `base` in the same round: the median, lowest and highest of the rounds; and the probability that this
     many rounds or more are slower if the two are equally fast."""
     ratios = [one[name] / one[base] for one in rounds]
     slower = sum(ratio > 1 for ratio in ratios)
@@ -39,7 +39,7 @@ def slowdown(rounds, name, base):
 
 
 def judge_slowdown(rounds, name, base, control):
-    """Figure and note. Failed if the median is above the limit and chance does not explain it: runs of one program
+    """Returns a figure and a note. Failed if the median is above the limit and chance does not explain it: runs of one program
     differ by several percent, as `control`, the base once more, shows."""
     middle, lowest, highest, chance = slowdown(rounds, name, base)
     again, least, most, _ = slowdown(rounds, control, base)

@@ -24,7 +24,7 @@ def flushed(number):
 
 
 def sum_of(kind, instruction, first, second):
-    """The bits of the sum that an addition to memory makes of numbers that are given by their bits. Those of float32 to global
+    """Returns the bits of the sum that an addition to memory makes of numbers that are given by their bits. Those of float32 to global
     memory flush subnormal numbers and sums to zero of their sign. Others keep them, as a loop of the compiler does that adds to
     float32 in shared memory, unless nvcc's -ftz=true is given."""
     import numpy as np
@@ -39,7 +39,7 @@ def sum_of(kind, instruction, first, second):
 
 
 def judged(kind, lines):
-    """How many sums of this type each instruction made, all as sum_of says; raises Failed for the first that is not."""
+    """Returns how many sums of this type each instruction made, all as sum_of says; raises Failed for the first that is not."""
     counts = collections.Counter()
     for line in lines:
         of, instruction, *bits = line.split()

@@ -10,8 +10,8 @@ from .registry import check
 from .targets import harmless
 
 ROUNDS = 10
-# Of kernels of surveyed.cu: the type of what they add to 32 addresses, and the greatest addend, None where no twin tells that (the
-# compiler takes the addresses of pairs for generic ones); or why nothing is measured.
+# What kernels of surveyed.cu add to 32 addresses: the type, and the greatest addend, None where no twin shows it (the compiler
+# takes the addresses of pairs for generic ones); or why nothing is measured.
 ADDED = {"red_float": ("float32", 1), "red_double": ("float64", 1 / 3), "red_half2": ("float16", None), "red_bfloat162": ("bfloat16", None),
          "called": ("float32", 1), "constants": ("float32", 1 / 3), "variable": ("float32", 1 / 3)}
 UNMEASURED = {"red_float2": "vectors", "red_float4": "vectors", "atom_float": "results_used", "atom_double": "results_used",
@@ -21,7 +21,7 @@ WITHOUT_POISON = ("graphs", "memory-full")
 
 
 def survey_of(bench, command, flags=(), expected=(0,)):
-    """What a program prints under a survey, and what the survey found, by kernel."""
+    """Returns what a program prints under a survey, and what the survey found, by kernel."""
     done, capture = bench.record(command, ["--survey", *flags], expected=expected)
     found = json.loads(bench.replay("survey", "--json", "-", capture, expected=(0, 1)).stdout)
     return done, {kernel["mangled"]: kernel for kernel in found["kernels"]}
@@ -109,7 +109,7 @@ def survey(bench):
         return f"{next(iter(accused))[:60]}: {words} words"
 
     def kept_launches():
-        """Of a launch that a survey accuses of reading unwritten memory, its replay says so, too, and names that memory."""
+        """If a survey accuses a launch of reading unwritten memory, its replay says so, too, and names that memory."""
         _, capture = bench.record([bench.program("unwritten")], ["--survey", "--survey-poison"])
         told = json.loads(bench.replay("run", capture, "--mode", "original", "--poison", "--json", "-", expected=(0, 1)).stdout)
         accused = {one["kernel"]: one["poison"] for one in told["relaunched"] if one["kernel"].startswith("reads_unwritten_")}

@@ -61,7 +61,7 @@ def msda_triton(bench):
         yield "every call once", all_recorded
 
     def choices():
-        """How often a run's choices occur in the runs without the recorder; for one of these, in the others."""
+        """Returns how often a run's choices occur in the runs without the recorder; for one of these, in the others."""
         def agreeing(run, others):
             return sum(run[name][0] in {other[name][0] for other in others} for name in saved)
 

@@ -28,7 +28,7 @@ class Command:
 
 
 def _entries(lines):
-    """(name, description) of a section's lines."""
+    """Returns (name, description) of a section's lines."""
     entries = []
     for line in lines:
         entry = _ENTRY.match(line)
@@ -64,7 +64,7 @@ def _argument(name, text):
 
 
 def parse(name, printed):
-    """The Command of what it prints; its subcommands have only name and text."""
+    """Returns the Command of what it prints; its subcommands have only name and text."""
     head, *rest = re.split(r"^(Positionals|Options|Subcommands):$", printed, flags=re.M)
     sections = dict(zip(rest[::2], rest[1::2]))
     last = rest[-2] if rest else ""
@@ -81,7 +81,7 @@ def parse(name, printed):
 
 
 def ask(program, name):
-    """The Command of a program, with its subcommands."""
+    """Returns the Command of a program, with its subcommands."""
 
     def printed(*arguments):
         return subprocess.run([program, *arguments, "--help"], check=True, capture_output=True, text=True).stdout

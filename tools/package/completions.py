@@ -13,7 +13,7 @@ def _single_quoted(text):
 
 
 def _values_in_bash(command, indent):
-    """Cases for the word before the cursor: what an option's value can be."""
+    """Returns the cases for the word before the cursor: what an option's value can be."""
     lines = []
     for option in command.options:
         if option.choices:
@@ -59,7 +59,7 @@ def bash(command):
 
 
 def _in_zsh(option):
-    """A specification for _arguments: '(-o --output)'{-o,--output}'[text]:FILE:_files'"""
+    """Returns a specification for _arguments: '(-o --output)'{-o,--output}'[text]:FILE:_files'"""
     text = option.text.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
     value = ""
     if option.value:

@@ -32,7 +32,7 @@ def _page(command, version, see_also):
 
 
 def man_pages(commands, version):
-    """{file name: text} for commands and their subcommands."""
+    """Returns {file name: text} for commands and their subcommands."""
     tops = [command.name for command in commands]
     pages = {}
     for command in commands:

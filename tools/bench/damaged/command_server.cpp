@@ -42,7 +42,7 @@ void put_at(const char* path, int flags, int descriptor) {
   std::vector<char*> arguments;
   for (size_t i = 3; i < texts.size(); ++i) arguments.push_back(texts[i].data());
   arguments.push_back(nullptr);
-  // A sanitizer takes long to forget all globals.
+  // Skips the destruction of globals, which takes a sanitizer long.
   std::_Exit(msda::replay::run_program(static_cast<int>(arguments.size()) - 1, arguments.data()));
 }
 

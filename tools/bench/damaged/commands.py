@@ -62,7 +62,7 @@ def of_spool(path, folder, places):
 
 
 def of_state(command, path, capture, small):
-    """The damaged state of a command; of minimize it is that of `small`."""
+    """Yields commands that take the damaged state of a command; for minimize it is the state of `small`."""
     if command == "stress":
         yield Command("stress --state", ["stress", capture, *STRESS, "--runs", "4", "--least-runs", "4", "--state", path], [path], (0, 1, 2))
         return

@@ -17,7 +17,7 @@ NOT_TO_BLAME = ("libasan", "libubsan", "libsanitizer", "/libc.so", "/libc-", "/l
 
 @dataclass
 class Outcome:
-    """Of one command. `faults`: texts, empty if all is right. `in_hdf5`: it ended a process that only reads, which is what that is for;
+    """How one command ended. `faults`: texts, empty if all is right. `in_hdf5`: it ended a process that only reads, which is meant to end;
     `is_endless`: it was ended at its limit of time."""
 
     name: str
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def reports_in(folder, status):
-    """The sanitizers' reports: those of libhdf5's own mistakes are counted, all others returned. An interrupt that ends the command ends the
+    """Returns the sanitizers' reports, and counts those of libhdf5's own mistakes instead. An interrupt that ends the command ends the
     process that reads, too, and may cut off what that is reporting."""
     theirs, ours = 0, []
     for path in sorted(folder.glob("report.*")):
@@ -93,7 +93,7 @@ def _read(path):
 
 
 def in_python(path, seconds):
-    """The package's readers, in this process: they read in another one, and raise CaptureError alone."""
+    """Yields outcomes of the package's readers, called in this process: they read in another one, and raise CaptureError alone."""
     def too_long(*_):
         raise TimeoutError
 

@@ -27,7 +27,7 @@ class Started:
         return self.process.pid
 
     def wait(self, seconds):
-        """The status as Popen has it, the most memory in bytes and the seconds of processors; None if it does not end in time."""
+        """Returns the status as Popen has it, the most memory in bytes and the seconds of processors; None if it does not end in time."""
         try:
             return self.process.wait(seconds), 0, 0
         except subprocess.TimeoutExpired:
@@ -67,7 +67,7 @@ class Runner:
         self.reports, self.seconds = reports, seconds
 
     def execute(self, command, folder):
-        """Standard output and error, and what wait() returns; of a command that did not end the status is None."""
+        """Returns standard output and error, and what wait() returns; the status is None if the command did not end."""
         process = self.started.start([str(one) for one in command.arguments], folder)
         ended = None
         if command.end_after is not None:

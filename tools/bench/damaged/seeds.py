@@ -57,7 +57,7 @@ def _stored(folder):
 
 
 def _cost(replay, capture):
-    """Seconds of a processor that `run` takes."""
+    """Returns the seconds of a processor that `run` takes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([replay, "run", capture, "--threads", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -108,7 +108,8 @@ def _surveyed(folder):
 
 
 def _recorded(build, output):
-    """The environment of a program that is recorded, whose writer does nothing. A sanitizer's library comes first, whoever loads it."""
+    """Returns the environment of a program that is recorded, whose writer does nothing. A sanitizer's library comes first, whoever loads
+    it."""
     recorder = build / "lib" / "libmsda_record.so"
     linked = subprocess.run(["ldd", recorder], capture_output=True, text=True, check=True).stdout
     sanitizers = [line.split()[2] for line in linked.splitlines() if "libasan" in line or "libubsan" in line]
@@ -134,7 +135,7 @@ def _recovered(build, spools, folder):
 
 
 def _minimize_state(replay, capture, target):
-    """Kills a search when it has written its state; whether it lasted so long."""
+    """Kills a search when it has written its state. Returns whether it lasted that long."""
     output = target.with_suffix(".h5")
     state = Path(f"{output}.state")
     process = subprocess.Popen([replay, "minimize", capture, "-o", output, "--threads", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -170,7 +171,7 @@ def _states(build, files, folder):
 
 
 def make(build, folder, seed):
-    """Makes them in an empty folder."""
+    """Makes the seeds in an empty folder."""
     for name in ("captures", "states", "spools"):
         (folder / name).mkdir(parents=True)
     _stored(folder / "captures")
@@ -183,7 +184,7 @@ def make(build, folder, seed):
 
 
 def take(folder):
-    """Those that are in a folder."""
+    """Returns the seeds in a folder."""
     def files(name, pattern):
         found = sorted((folder / name).glob(pattern))
         assert found, f"{folder / name}: holds none"

@@ -42,14 +42,14 @@ def frames_of(data):
 
 
 def frame(kind, message, payload, claimed=None):
-    """With a right checksum; `claimed` are other lengths than it has."""
+    """Returns a frame with a right checksum; `claimed` are other lengths than it has."""
     lengths = claimed or (len(message), len(payload))
     head = HEADER.pack(0x6D617266, kind, *lengths, 0)[:24]
     return head + struct.pack("<Q", checksum_of(bytes(head + message + payload))) + message + payload
 
 
 def _change_number(message, places):
-    """Of those that lie in it at any byte: lengths, counts, numbers, truth values."""
+    """Changes a number at any byte of the message: a length, count, number or truth value."""
     size = places.choice((1, 4, 8, 8))
     if len(message) >= size:
         at = places.randrange(len(message) - size + 1)
@@ -58,7 +58,7 @@ def _change_number(message, places):
 
 
 def _change_text(message, places):
-    """Bytes that are printed become others of as many: names of sections and tensors, types, digests."""
+    """Replaces printable bytes by as many others: names of sections and tensors, types, digests."""
     runs, start = [], None
     for at, byte in enumerate([*message, 0]):
         if 32 <= byte < 127:
@@ -74,7 +74,7 @@ def _change_text(message, places):
 
 
 def _swap_texts(frames, places):
-    """A message in place of another of its kind."""
+    """Puts a message in place of another of its kind."""
     a, b = places.choice(frames), places.choice(frames)
     a[1], b[1] = b[1], a[1]
 
@@ -99,7 +99,7 @@ def _change(frames, places):
 
 
 def _renumber_payload(frames, places):
-    """Other numbers in a tensor: indices and sizes that lead out of it, numbers that are not finite."""
+    """Puts other numbers into a tensor: indices and sizes that lead out of it, numbers that are not finite."""
     payload = places.choice([frame[2] for frame in frames])
     for _ in range(places.randint(1, 8)):
         if len(payload) >= 8:

@@ -15,7 +15,7 @@ SPECIAL = ("fifo", "zero", "folder", "dangling", "empty", "sparse")
 
 
 def _places(value, at=()):
-    """The paths of all values in JSON; of a long list a few."""
+    """Yields the paths of all values in JSON; of a long list a few."""
     yield at
     members = value.items() if isinstance(value, dict) else enumerate(value[:6]) if isinstance(value, list) else ()
     for key, member in members:
@@ -29,7 +29,7 @@ def _at(value, path):
 
 
 def _change(root, places):
-    """One change somewhere in a JSON object."""
+    """Makes one change somewhere in a JSON object."""
     path = places.choice([path for path in _places(root) if path])
     parent, key, old = _at(root, path[:-1]), path[-1], _at(root, path)
     change = places.randrange(10)
@@ -61,7 +61,7 @@ def _signed(state):
 
 
 def _deep(state, places):
-    """Brackets in place of a value, more than a stack holds."""
+    """Returns brackets in place of a value, more than a stack holds."""
     depth = places.choice(DEPTHS)
     opening, closing = places.choice((("[", "]"), ('{"a":', "}")))
     nest = (opening * depth + "1" + closing * depth).encode()
@@ -71,7 +71,7 @@ def _deep(state, places):
 
 
 def special(target, what):
-    """What is no regular file, or a very large one."""
+    """Makes something that is no regular file, or a very large one."""
     if what == "fifo":
         os.mkfifo(target)
     elif what == "folder":

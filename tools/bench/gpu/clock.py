@@ -56,7 +56,7 @@ class DeviceClock:
             track.widen()
 
     def host_microseconds(self, call, runs=1000):
-        """How long the host takes to enqueue the call while the device waits for it; each run's."""
+        """Returns how long the host takes to enqueue the call while the device waits for it; each run's."""
         found = []
         for run in range(runs + 20):
             torch.cuda.synchronize()

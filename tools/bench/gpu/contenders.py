@@ -63,7 +63,7 @@ class MsdaTriton:
         self.backward = kernels.triton_multi_scale_deformable_attention_bwd
 
     def begin(self):
-        """Its autotuner ignores Q and B: it would keep the choice for another problem."""
+        """Forgets the autotuner's choice: it ignores Q and B, and would keep the choice for another problem."""
         getattr(self.kernel, "cache", {}).clear()
 
     def prepare(self, inputs):
@@ -139,7 +139,7 @@ def load(path):
 
 
 def all_of(library, modes, deformable_detr, on_gpu):
-    """The contenders, and by name the reasons why other peers are missing. `deformable_detr`: a path, or None."""
+    """Returns the contenders, and by name the reasons why other peers are missing. `deformable_detr`: a path, or None."""
     # float64 shows its cost relative to float32; one dialect suffices.
     dialects = {"float64": ["deformable_detr"]}
     present = [Ours(library, mode, dialect) for mode in modes for dialect in dialects.get(mode, CONVENTIONS)]

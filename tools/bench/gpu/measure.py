@@ -38,7 +38,7 @@ class Measuring:
             self.clock.release()
 
     def _warm_up(self, dtype, inputs, caches):
-        """What the first calls of each contender showed, and the tracks of those that are measured."""
+        """Returns what the first calls of each contender showed, and the tracks of the contenders to measure."""
         found, tracks, truths = {}, {}, verify.Truths(self.library, inputs)
         for contender in self.contenders:
             track = Track()

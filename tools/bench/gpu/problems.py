@@ -68,7 +68,7 @@ def swept_problems():
 
 
 def work_of(problem):
-    """Samples of a problem, counted once for each 32 channels, which is what threads work on at a time."""
+    """Returns the samples of a problem, counted once for each 32 channels, which is what threads work on at a time."""
     return problem.B * problem.Q * problem.M * len(problem.levels) * problem.P * math.ceil(problem.D / 32)
 
 
@@ -77,7 +77,7 @@ def growth_problem(queries):
 
 
 def input_sets(problem, dtype, cache_bytes):
-    """How many sets are used in turn: at least 3, together more than the cache holds, at most 16."""
+    """Returns how many sets are used in turn: at least 3, together more than the cache holds, at most 16."""
     return max(3, min(16, math.ceil(1.2 * cache_bytes / problem.input_bytes(dtype))))
 
 
@@ -97,7 +97,7 @@ def place(contention, sample, query):
 
 
 def draw(problem, dtype, contention, seed, device):
-    """Inputs by name, drawn as msda-triton's own test draws them; spatial_shapes in host memory."""
+    """Returns the inputs by name, drawn as msda-triton's own test draws them; spatial_shapes in host memory."""
     import torch  # here, so that code without tensors runs without PyTorch
 
     generator = torch.Generator(device).manual_seed(seed)

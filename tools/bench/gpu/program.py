@@ -20,7 +20,7 @@ class Skip(Exception):
 
 
 def listed(known):
-    """An argparse type: some of `known`, separated by commas, or "none"."""
+    """Returns an argparse type: some of `known`, separated by commas, or "none"."""
     by_text = {str(one): one for one in known}
 
     def parse(argument):
@@ -48,7 +48,7 @@ def add_outcome(parser):
 
 
 def add_comparison(parser, rows, types=TYPES):
-    """The options of a program that ends with compare(). `types`: those that are measured by default."""
+    """Adds the options of a program that ends with compare(). `types`: those that are measured by default."""
     parser.add_argument("--rows", type=listed(rows), default=list(rows), help=f"default {','.join(rows)}")
     parser.add_argument("--types", type=listed(TYPES), default=list(types), help=f"default {','.join(types)}")
     parser.add_argument("--runs", type=int, default=31, help="timed runs each; default 31")
@@ -65,7 +65,7 @@ def pytorch(purpose):
 
 
 def on_gpu(torch, path):
-    """libmsda with functions for the GPU that PyTorch uses."""
+    """Returns libmsda with functions for the GPU that PyTorch uses."""
     if not torch.cuda.is_available():
         raise Skip("no GPU that PyTorch can use")
     from .contenders import load
@@ -78,14 +78,14 @@ def on_gpu(torch, path):
 
 
 def share_off(result, truth, dtype):
-    """The share of elements that are further from float64 than rounding may carry them."""
+    """Returns the share of elements that are further from float64 than rounding may carry them."""
     tolerance = {"float64": 1e-8, "float32": 1e-3}.get(dtype, 3e-2)
     near = (result.double() - truth).abs() <= tolerance * (truth.abs() + truth.abs().mean())
     return 1 - near.double().mean().item()
 
 
 def input_sets(draw, cache_bytes, least):
-    """What `draw(seed)` draws, as often as the cache does not hold all of it, at least `least` and at most 8 times."""
+    """Returns what `draw(seed)` draws, as often as the cache does not hold all of it, at least `least` and at most 8 times."""
     first = draw(0)
     number = max(least, min(8, math.ceil(1.2 * cache_bytes / sum(tensor.nbytes for tensor in first))))
     return [first] + [draw(seed) for seed in range(1, number)]
@@ -112,7 +112,7 @@ def alternating(clock, calls, runs):
 
 
 def heading(what, ours):
-    """Of a table; `ours`: libmsda's contenders."""
+    """Returns a table's heading; `ours`: libmsda's contenders."""
     cells = [what, "type", "L2", *ours, PYTORCH, *(f"{name} / {PYTORCH}" for name in ours)]
     return "| " + " | ".join(cells) + " |\n|" + "---|" * len(cells)
 
@@ -129,7 +129,7 @@ def line(row, dtype, cache, found, ours):
 
 
 def missed(row, dtype, cache, found, name):
-    """Whether a promise is: that contender `name` takes no longer than PyTorch, in float32 in the rows that have it."""
+    """Returns whether this promise is missed: that contender `name` takes no longer than PyTorch, in float32 in the rows that have it."""
     if not row.promised or dtype != "float32" or name not in found or PYTORCH not in found:
         return False
     return statistics.median(found[name][cache]) > PROMISED * statistics.median(found[PYTORCH][cache])
@@ -159,7 +159,7 @@ def compare(chosen, rows, what, ours, measured):
 
 
 def ended(name, measure):
-    """The exit status of the program `name`, after it has told what failed: what `measure` returns."""
+    """Prints the failures that `measure` returns, and returns the exit status of the program `name`."""
     try:
         failures = measure()
     except Skip as why:

@@ -15,7 +15,7 @@ BEGIN, END = "<!-- gpu_bench: begin -->", "<!-- gpu_bench: end -->"
 
 
 def summary(times):
-    """Median and quartiles."""
+    """Returns the median and quartiles."""
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
     return {"median": middle, "q1": low, "q3": high, "runs": len(times)}
 
@@ -25,13 +25,13 @@ def median(cell, name, cache):
 
 
 def ours(cell, mode, cache):
-    """The slower of the two dialects: the ratio then holds for peers of either."""
+    """Returns the slower of the two dialects: the ratio then holds for peers of either."""
     times = [median(cell, names.ours(mode, dialect), cache) for dialect in ("deformable_detr", "msda_triton")]
     return max((time for time in times if time), default=None)
 
 
 def fastest_peer(cell, cache):
-    """(milliseconds, name), or None."""
+    """Returns (milliseconds, name), or None."""
     times = [(median(cell, name, cache), name) for name in names.PEERS if median(cell, name, cache)]
     return min(times, default=None)
 
@@ -41,7 +41,7 @@ def ratio(one, other):
 
 
 def promises(cells):
-    """One record for each promise in each cell: what, where, figure (None: nothing to judge by), limit, held."""
+    """Returns a record for each promise in each cell: what, where, figure (None: nothing to judge by), limit, held."""
     def record(what, cell, cache, figure, limit):
         where = f"{cell['problem']} {cell['type']} {cell['contention']} {cache}"
         found.append({"what": what, "where": where, "figure": figure, "limit": limit,
@@ -76,13 +76,13 @@ def caches_of(cell):
 
 
 def failures(cells):
-    """Our contenders that were not measured, and why: above all, wrong results."""
+    """Returns our contenders that were not measured, and why: above all, wrong results."""
     return [f"{cell['problem']} {cell['type']} {cell['contention']}: {name}: {times['absent']}"
             for cell in cells for name, times in cell["contenders"].items() if name not in names.PEERS and "absent" in times]
 
 
 def short(milliseconds):
-    """Three digits."""
+    """Returns the number with three digits."""
     if milliseconds is None:
         return ""
     return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:#.3g}"
@@ -98,7 +98,7 @@ def table(header, rows):
 
 
 def columns(cells):
-    """Names of contenders, ours first, as they were measured; without a peer that is absent from all cells."""
+    """Returns the names of contenders, ours first, as they were measured; without a peer that is absent from all cells."""
     seen = dict.fromkeys(name for cell in cells for name in cell["contenders"])
     return [name for name in seen if any("absent" not in cell["contenders"].get(name, {"absent": 1}) for cell in cells)]
 
@@ -121,7 +121,7 @@ def times_table(cells):
 
 
 def promises_table(records):
-    """A line for each promise, with the case that comes nearest to its limit or exceeds it most."""
+    """Returns a line for each promise, with the case that comes nearest to its limit or exceeds it most."""
     rows = []
     for what in dict.fromkeys(record["what"] for record in records):
         mine = [record for record in records if record["what"] == what]
@@ -142,7 +142,7 @@ def growth_table(growth):
 
 
 def hosts_table(cells):
-    """Microseconds that the host takes to enqueue a call."""
+    """Returns the microseconds that the host takes to enqueue a call."""
     rows = []
     for cell in cells:
         times = {name: of["host"]["median"] for name, of in cell["contenders"].items() if "host" in of}
@@ -152,7 +152,7 @@ def hosts_table(cells):
 
 
 def sweep_table(sweep):
-    """Nanoseconds per sample and 32 channels, and how many times those of the first line."""
+    """Returns the nanoseconds per sample and 32 channels, and how many times those of the first line."""
     modes, rows = ("deterministic", "atomic"), []
     for cell in sweep:
         cache = next(iter(caches_of(cell)), None)
@@ -164,7 +164,7 @@ def sweep_table(sweep):
 
 
 def remarks(cells):
-    """Which contenders are absent and why, and other notes; a line each, with the cases to which it applies."""
+    """Returns which contenders are absent and why, and other notes; a line each, with the cases to which it applies."""
     lines = {}
     for cell in cells:
         for name, times in cell["contenders"].items():
@@ -176,7 +176,7 @@ def remarks(cells):
 
 
 def markdown(report, picture=None):
-    """The section: machine, command and date, then the tables."""
+    """Returns the section: machine, command and date, then the tables."""
     machine, cells, growth = report["machine"], report["cells"], report["growth"]
     parts = [f"{', '.join(f'{key} {value}' for key, value in machine.items())}. Date: {report['date']}. It took {report['seconds']} s:\n\n"
              f"    {report['command']}\n\n"

@@ -8,7 +8,7 @@ PANEL, HEIGHT, LEFT, TOP, GAP, BOTTOM, LINE = 300, 300, 60, 30, 40, 45, 18
 
 
 def decades(numbers):
-    """The powers of ten around them, at least one decade."""
+    """Returns the powers of ten around the numbers, at least one decade."""
     low, high = math.floor(math.log10(min(numbers))), math.ceil(math.log10(max(numbers)))
     return low, max(high, low + 1)
 

@@ -11,7 +11,7 @@ SHARE = 1e-4
 
 
 def share_off(result, truth, dtype):
-    """The share of elements out of tolerance; NaN is."""
+    """Returns the share of elements out of tolerance; NaN is."""
     absolute, relative = TOLERANCES[dtype]
     near = (result.double() - truth).abs() <= absolute + relative * truth.abs()
     return 1 - near.double().mean().item() if near.numel() else 0.0
@@ -30,13 +30,13 @@ class Truths:
 
 
 def wrong(results, truths, dtype):
-    """Which gradients are wrong, as text; empty if none is."""
+    """Returns which gradients are wrong, as text; empty if none is."""
     shares = [share_off(result, truth, dtype) for result, truth in zip(results, truths)]
     return ", ".join(f"{share:.2g} of grad_{name} differ from float64" for share, name in zip(shares, DIFFERENTIABLE) if share > SHARE)
 
 
 def twice(contender, inputs):
-    """Whether the same call gives the same bits again, whatever the result buffers held."""
+    """Returns whether the same call gives the same bits again, whatever the result buffers held."""
     call = contender.prepare(inputs)
     first = [result.clone() for result in call()]
     for result in call():  # the buffers are the call's own
@@ -49,7 +49,7 @@ def bits(tensor):
 
 
 def verdict(contender, call, inputs, truths, dtype):
-    """Why this contender must not be measured, or None; and a note about its results, or None.
+    """Returns why this contender must not be measured, or None; and a note about its results, or None.
 
     Ours must be right in every type, and deterministic if it says so. A peer must be right in float32 and float64: it may
     compute in 16 bits, and then its samples land elsewhere.
@@ -64,7 +64,7 @@ def verdict(contender, call, inputs, truths, dtype):
 
 
 def attempt(function):
-    """(result, None), or (None, why) if the contender cannot do it or the memory does not suffice."""
+    """Returns (result, None), or (None, why) if the contender cannot do it or the memory does not suffice."""
     try:
         return function(), None
     except Exception as error:  # noqa: BLE001 (a peer may raise anything; the others are still measured)

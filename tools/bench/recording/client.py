@@ -61,7 +61,7 @@ def parse(arguments):
 
 
 def libraries(device):
-    """(torch, transformers, ""), or a reason in place of the last."""
+    """Returns (torch, transformers, ""), or a reason in place of the last."""
     # cuBLAS is deterministic only with a workspace of its own, and reads this when it is loaded.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -83,7 +83,7 @@ def make_deterministic(torch):
 
 
 def make_batch(torch, chosen):
-    """Pixels, and for each image boxes and classes; drawn on the CPU, so that they are the same everywhere."""
+    """Returns the pixels, and for each image boxes and classes; drawn on the CPU, so that they are the same everywhere."""
     generator = torch.Generator().manual_seed(1)
     pixels = torch.randn(chosen.batch, 3, chosen.size, chosen.size, generator=generator)
     labels = []
@@ -95,7 +95,7 @@ def make_batch(torch, chosen):
 
 
 def walk(roots):
-    """The nodes of an autograd graph that are reachable from `roots`, which are included."""
+    """Returns the nodes of an autograd graph that are reachable from `roots`, which are included."""
     found, waiting = set(), list(roots)
     while waiting:
         node = waiting.pop()
@@ -106,7 +106,7 @@ def walk(roots):
 
 
 def atomics_reach(loss):
-    """How many grid_sample nodes there are, and the ids of the parameters that their atomic additions reach."""
+    """Returns how many grid_sample nodes there are, and the ids of the parameters that their atomic additions reach."""
     samplers = [node for node in walk([loss.grad_fn]) if node.name().startswith("GridSampler2DBackward")]
     behind = walk(node.next_functions[0][0] for node in samplers)
     return len(samplers), {id(node.variable) for node in behind if hasattr(node, "variable")}
@@ -130,7 +130,7 @@ class Sketch:
 
 
 def train(torch, model, chosen):
-    """What is printed, without the times."""
+    """Returns what is printed, without the times."""
     pixels, labels = make_batch(torch, chosen)
     digest, sketch, losses, calls = hashlib.sha256(), Sketch(torch, chosen.device), [], 0
     optimizer = None

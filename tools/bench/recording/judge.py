@@ -22,7 +22,7 @@ def groups(runs):
 
 
 def rows(runs):
-    """One record for each model, number of steps and mode: times, what the promise allows, and what was captured."""
+    """Returns a record for each model, number of steps and mode: times, what the promise allows, and what was captured."""
     found = []
     for (model, steps), modes in groups(runs).items():
         plain = median(modes.get("plain", []), "seconds")
@@ -43,12 +43,12 @@ def median(runs, name):
 
 
 def limit(mode, mine, plain):
-    """Seconds that the promise allows: with everything kept, also the time that the disk takes for the bytes."""
+    """Returns the seconds that the promise allows: with everything kept, also the time that the disk takes for the bytes."""
     return RATIO * plain + (statistics.median(run["bytes"] / run["disk"] for run in mine) if mode == "all" else 0)
 
 
 def missed(found):
-    """A line for each ratio beyond its limit, or that nothing was measured to compare with."""
+    """Returns a line for each ratio beyond its limit, or that nothing was measured to compare with."""
     lines = []
     for row in found:
         where = f"{row['model']}, {row['steps']} steps, {row['mode']}"
@@ -60,7 +60,7 @@ def missed(found):
 
 
 def failures(runs):
-    """A line for each way in which a recorded program differed from the plain one, or calls were lost."""
+    """Returns a line for each way in which a recorded program differed from the plain one, or calls were lost."""
     lines = []
     for (model, steps), modes in groups(runs).items():
         for mode, mine in modes.items():
@@ -74,7 +74,7 @@ def failures(runs):
 
 
 def differences(runs, plain):
-    """What differs from the first plain run in any bit."""
+    """Yields what differs from the first plain run in any bit."""
     for run in runs if plain else []:
         mine, first = run["client"], plain[0]["client"]
         settled = f" (without a deterministic kernel: {', '.join(mine['unsettled'])})" if mine.get("unsettled") else ""
@@ -142,7 +142,7 @@ HEADER = ["model", "steps", "mode", "runs", "s (quartiles)", "of it steps", "tim
 
 
 def cells(row, spread):
-    """A line of the table."""
+    """Returns a line of the table."""
     times, recorded = row["seconds"], row["mode"] != "plain"
     return [row["model"], str(row["steps"]), row["mode"], str(row["runs"]),
             f"{times['median']:.2f} ({times['q1']:.2f} to {times['q3']:.2f})", f"{row['step_seconds']:.2f}",
@@ -152,7 +152,7 @@ def cells(row, spread):
 
 
 def markdown(report):
-    """The section for docs/measured/benchmarks.md."""
+    """Returns the section for docs/measured/benchmarks.md."""
     machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
     far = {key: spreads(modes) for key, modes in groups(report["runs"]).items()}
     lines = [cells(row, far[row["model"], row["steps"]].get(row["mode"])) for row in rows(report["runs"])]

@@ -33,7 +33,7 @@ class Client:
         self.command, self.record, self.limit = [*map(str, command)], str(record), limit
 
     def run(self, model, steps, mode, output_dir):
-        """One run as a dictionary: seconds, the client's own line, and what is in the capture. Removes the capture."""
+        """Returns one run as a dictionary: seconds, the client's own line, and what is in the capture. Removes the capture."""
         with tempfile.TemporaryDirectory(prefix="recording_cost.", dir=output_dir) as folder:
             arguments, begin = MODES[mode], time.perf_counter()
             recorder = [] if arguments is None else [self.record, "-o", os.path.join(folder, "capture.h5"), *arguments, "--"]
@@ -49,7 +49,8 @@ class Client:
 
 
 def finish(command, limit, more=None):
-    """(exit status, stdout, stderr). A program that runs longer than `limit` seconds is ended with its children. `more`: variables."""
+    """Returns (exit status, stdout, stderr). A program that runs longer than `limit` seconds is ended with its children. `more`:
+    variables."""
     surroundings = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("MSDA_RECORD_")}
     surroundings.update(more or {})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
@@ -70,7 +71,7 @@ def last_line(text):
 
 
 def tail(text):
-    """The last messages of a failed program and the recorder, on one line."""
+    """Returns the last messages of a failed program and the recorder, on one line."""
     return " / ".join(text.strip().splitlines()[-4:]) or "it said nothing"
 
 
@@ -86,7 +87,8 @@ def client_line(out):
 
 
 def captured(folder, kernel=""):
-    """Bytes on the disk, and how many calls the captures hold and count; of these, those of other kernels than the client counts."""
+    """Returns the bytes on the disk, and how many calls the captures hold and count; of these, those of other kernels than the client
+    counts."""
     import h5py  # here, because it loads slowly and only measurements need it
 
     files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
@@ -103,7 +105,7 @@ def captured(folder, kernel=""):
 
 
 def write_speed(output_dir, size):
-    """Bytes a second of one sequential file of `size` bytes, until they are on the disk."""
+    """Returns the bytes a second of one sequential file of `size` bytes, until they are on the disk."""
     block = memoryview(os.urandom(BLOCK))
     with tempfile.NamedTemporaryFile(prefix="recording_cost.", dir=output_dir, buffering=0) as file:
         begin = time.perf_counter()
@@ -121,7 +123,7 @@ def check_room(output_dir, needed):
 
 
 def schedule(chosen):
-    """(round, model, steps, modes in the order of their turns), the same each time.
+    """Yields (round, model, steps, modes in the order of their turns), the same each time.
 
     Each round has its own order; in a fixed order the same modes would always follow the runs that write the most.
     Round -1 is not counted: one plain run of each model, which reads everything from the disk for the first time.

@@ -85,7 +85,7 @@ class Campaign:
 
     @staticmethod
     def is_shared(kind):
-        """Whether the first run of its pairs is the program without a plant."""
+        """Returns whether the first run of its pairs is the program without a plant."""
         return kind == EQUAL or not expected.PLANTS[kind].both
 
     def record(self, name, plant=(), more=None):
@@ -93,7 +93,7 @@ class Campaign:
         return capture, self.programs.run_client([*self.arguments, *plant], capture, more)
 
     def first_run(self, kind, number, pool):
-        """A future of the first run, begun once for all kinds that share it."""
+        """Returns a future of the first run, begun once for all kinds that share it."""
         if not self.is_shared(kind):
             return pool.submit(self.record, f"{kind}-{number}-a", ("--plant", kind, "--side", "a"))
         if number not in self.plain:

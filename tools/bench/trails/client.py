@@ -104,14 +104,14 @@ def to_device(value, device):
 
 
 def load(torch, module, chosen, plants):
-    """The batches: numbers of samples, in the order in which the loader's workers are given them."""
+    """Returns the batches: numbers of samples, in the order in which the loader's workers are given them."""
     size = BATCH[chosen.model]
     batches = plants.order([list(range(step * size, (step + 1) * size)) for step in range(chosen.steps)])
     return torch.utils.data.DataLoader(module.Images(chosen), batch_sampler=batches, num_workers=2, pin_memory=chosen.device == "cuda")
 
 
 def transfer(torch, chosen):
-    """From a pinned tensor to one of the device: by a copy, or by a kernel that reads the host's memory."""
+    """Returns the pinned tensor on the device: by a copy, or by a kernel that reads the host's memory."""
     if chosen.device == "cpu":
         return lambda pinned: pinned.clone()
     if chosen.model == "mask_rcnn":

@@ -52,7 +52,7 @@ def parse(arguments):
 
 
 def measure_round(programs, chosen, model, number, folder):
-    """{"plain", "trail": seconds of a step, "launches", "bytes"}."""
+    """Returns {"plain", "trail": seconds of a step, "launches", "bytes"}."""
     found, capture = {"model": model, "round": number}, folder / "cost.h5"
     for mode in ("plain", "trail") if number % 2 == 0 else ("trail", "plain"):
         run = programs.run_client([model, "--steps", chosen.steps], capture if mode == "trail" else None)
@@ -63,7 +63,7 @@ def measure_round(programs, chosen, model, number, folder):
 
 
 def rows_of(found):
-    """A row for each model: medians of the rounds, and the ratios' range."""
+    """Yields a row for each model: medians of the rounds, and the ratios' range."""
     for model in dict.fromkeys(one["model"] for one in found):
         mine = [one for one in found if one["model"] == model]
         ratios = [one["trail"] / one["plain"] for one in mine]

@@ -45,13 +45,13 @@ def parse(arguments):
 
 
 def wrong_rank(answer):
-    """"" if diff names the rank with the plant."""
+    """Returns "" if diff names the rank with the plant."""
     rank = (answer["first"] or {}).get("rank")
     return "" if str(rank) == str(PLANTED) else f"rank {rank} is named, the plant is in rank {PLANTED}"
 
 
 def run_pair(programs, chosen, kind, number, folder):
-    """A row as campaign.py has it."""
+    """Returns a row as campaign.py has it."""
     steps, runs, folders, lines = ["--steps", chosen.steps] if chosen.steps else [], [], [], []
     for side in judge.SIDES:
         folders.append(folder / side)

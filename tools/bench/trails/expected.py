@@ -29,7 +29,7 @@ class Plant:
 
 
 def marker_of(site):
-    """A regular expression that the name of one kernel of each run matches."""
+    """Returns a regular expression that the name of one kernel of each run matches."""
     return rf"{SITES[site]}_kernel" if site else ""
 
 

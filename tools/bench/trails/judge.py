@@ -8,7 +8,7 @@ SIDES = ("a", "b")
 
 
 def wrong_clients(runs, planted):
-    """Of the clients' own lines: a plant that did not take shows nothing, and neither do equal runs that are not."""
+    """Returns what is wrong in the clients' own lines: a plant without effect shows nothing, nor do equal runs that differ."""
     for side, run in zip(SIDES, runs):
         if run["took"] is False:
             return f"the plant did not take in run {side}: what it is for did not happen"
@@ -37,13 +37,13 @@ def wrong_equal(status, answer):
 
 
 def identifier(name):
-    """Of a kernel: its name without scopes, templates and arguments, which its mangled name holds as well."""
+    """Returns a kernel's name without scopes, templates and arguments, which its mangled name holds as well."""
     scoped = (name or "").replace("(anonymous namespace)", "")
     return (re.split(r"[<(]", scoped)[0].split("::")[-1].split() or ["no name"])[-1]
 
 
 def wrong_place(first, expect, trails):
-    """The row that diff names has to be a planted one, by the markers in the files."""
+    """Returns what is wrong unless diff names a planted row, by the markers in the files."""
     for side, trail in zip(SIDES, trails):
         if first.get(side) is None:
             continue

@@ -80,7 +80,7 @@ def layer_norm_backward(grad, x, weight, means, scales, out, width, WIDTH: tl.co
 
 @triton.jit
 def layer_norm_weights(grad, x, means, scales, of_weight, of_bias, rows, width, ROWS: tl.constexpr):
-    """A program a column: the rows in their order."""
+    """Sums the rows in their order, a column in each program."""
     column = tl.program_id(0)
     weight, bias = tl.zeros((ROWS,), tl.float32), tl.zeros((ROWS,), tl.float32)
     for begin in range(0, rows, ROWS):
@@ -148,12 +148,12 @@ def read_values(x, out, count, BLOCK: tl.constexpr):
 
 @triton.jit
 def sum_of_buffer(x, out, BLOCK: tl.constexpr):
-    """Of all BLOCK numbers, whoever wrote them."""
+    """Sums all BLOCK numbers, whoever wrote them."""
     tl.store(out, tl.sum(tl.load(x + tl.arange(0, BLOCK)), 0))
 
 
 def along(kernel, tensors, *numbers, block=1024):
-    """An elementwise kernel: the last of the tensors takes the results."""
+    """Launches an elementwise kernel: the last of the tensors takes the results."""
     count = tensors[-1].numel()
     kernel[(triton.cdiv(count, block),)](*tensors, count, *numbers, BLOCK=block)
     return tensors[-1]

@@ -90,7 +90,7 @@ class Dropout(torch.autograd.Function):
 
 
 def linear(x, weight, bias):
-    """x: rows and columns."""
+    """Returns the layer's result; x: rows and columns."""
     return (Linear.apply(x.contiguous(), weight) if x.is_cuda else x @ weight.T) + bias
 
 

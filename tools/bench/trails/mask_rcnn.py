@@ -35,7 +35,7 @@ class Model(torch.nn.Module):
         self.net.roi_heads.box_predictor = torchvision.models.detection.faster_rcnn.FastRCNNPredictor(FEATURES, CLASSES)
 
     def forward(self, batch):
-        """The losses of a batch on the device: a tensor of LOSSES numbers."""
+        """Returns the losses of a batch on the device: a tensor of LOSSES numbers."""
         self.plants.convolution()
         images, targets = batch
         found = self.net(list(images), [dict(zip(("boxes", "labels", "masks"), target)) for target in zip(*targets)])

@@ -20,11 +20,11 @@ class Programs:
         self.surroundings = {"TRITON_CACHE_DIR": str(folder / "triton"), "MSDA_BUILD": str(build)}
 
     def finish(self, command, more=None):
-        """(exit status, stdout, stderr). What takes too long is ended with its children."""
+        """Returns (exit status, stdout, stderr). What takes too long is ended with its children."""
         return finish([str(one) for one in command], self.limit, {**self.surroundings, **(more or {})})
 
     def run_client(self, arguments, capture=None, more=None):
-        """The client's line, with the seconds of the whole process; recorded into `capture`, a file or a pattern of files."""
+        """Returns the client's line, with the seconds of the whole process; recorded into `capture`, a file or a pattern of files."""
         recorder = [self.record, "--trail", "-o", capture, "--"] if capture else []
         begin = time.perf_counter()
         status, out, err = self.finish([*recorder, *self.client, *arguments], more)
@@ -39,7 +39,7 @@ class Programs:
         return {**found, "process": time.perf_counter() - begin}
 
     def compare(self, first, second):
-        """(exit status, answer) of msda-replay diff."""
+        """Returns (exit status, answer) of msda-replay diff."""
         status, out, err = self.finish([self.replay, "diff", first, second, "--json", "-"])
         if status not in (0, 1):
             raise Failed(f"diff: exit status {status}: {last_line(err)}")

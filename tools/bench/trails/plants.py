@@ -31,7 +31,7 @@ class Plants:
         return True
 
     def is_asked(self, kind):
-        """Of this run of the pair: the first has the plants only that both runs have, without what makes them part."""
+        """Returns whether this run has the plant. The first run has only plants of both runs, without what makes them part."""
         if self.kind != kind or (self.side == "a" and not expected.PLANTS[kind].both):
             return False
         self.done = True
@@ -41,7 +41,7 @@ class Plants:
         return self.is_asked(kind) and self.side == "b"
 
     def took(self):
-        """Whether the plant was planted and did what it is for; None if there was none to plant. It copies from the device."""
+        """Returns whether the plant was planted and did what it is for; None if there was none to plant. It copies from the device."""
         if not self.kind or self.kind == "gpu" or (self.side == "a" and not expected.PLANTS[self.kind].both):
             return None
         return self.done and all(check() for check in self.checks)
@@ -49,14 +49,14 @@ class Plants:
     # The places, in the order of a step
 
     def order(self, batches):
-        """The loader's batches; the planted step and the next one change places."""
+        """Returns the loader's batches; the planted step and the next one change places."""
         if self.parts("workers_order"):
             here = self.planted_step
             batches[here], batches[here + 1] = batches[here + 1], batches[here]
         return batches
 
     def loss_weights(self, pinned, transfer):
-        """The weights of the losses, from memory of the host that the program changes too early."""
+        """Returns the weights of the losses, from memory of the host that the program changes too early."""
         if self.marked("data") and self.is_asked("host_value"):
             if self.side == "b":
                 pinned[0] *= 1.25
@@ -74,7 +74,7 @@ class Plants:
 
     @contextlib.contextmanager
     def product(self):
-        """Around a product of matrices in float32."""
+        """Encloses a product of matrices in float32."""
         planted = self.marked("product") and self.parts("tf32")
         self.torch.backends.cuda.matmul.allow_tf32 = planted
         try:
@@ -84,7 +84,7 @@ class Plants:
 
     @contextlib.contextmanager
     def tuned(self):
-        """Around a product of matrices by the tuned kernel."""
+        """Encloses a product of matrices by the tuned kernel."""
         if not (self.marked("tuned") and self.parts("tuner")):
             yield
             return
@@ -123,7 +123,7 @@ class Plants:
     # The plants that have work of their own
 
     def add_atomically(self, x):
-        """Rows added up in eight groups in whatever order they come. Numbers of 24 bits, so that sums have to be rounded."""
+        """Adds up rows in eight groups in the order in which they come. Numbers of 24 bits, so that sums have to be rounded."""
         rows = x.reshape(-1, x.shape[-1]) * 1.1
         group = self.torch.arange(len(rows), device=x.device) % 8
         sums = self.torch.zeros(8, x.shape[-1], device=x.device).index_add_(0, group, rows)

@@ -32,7 +32,7 @@ def tensor_at(torch, address):
 
 
 def take_freed(driver, freed):
-    """Allocates until the driver hands out a freed address again; (whether it did, all that was allocated, the wanted one last)."""
+    """Allocates until the driver hands out a freed address again. Returns (whether it did, all that was allocated, the wanted one last)."""
     taken = []
     while len(taken) < TRIES:
         taken.append(driver.allocate())

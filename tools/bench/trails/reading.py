@@ -22,13 +22,13 @@ class Trail:
         return int((self.kinds == LAUNCH).sum())
 
     def row_of(self, pattern):
-        """The only row that launches a kernel of such a name; None if there is none or several."""
+        """Returns the only row that launches a kernel of such a name; None if there is none or several."""
         wanted = [number for number, name in enumerate(self.names) if re.search(pattern, name)]
         rows = [row for row, kernel in enumerate(self.kernels.tolist()) if kernel in wanted]
         return rows[0] if len(rows) == 1 else None
 
     def name_at(self, row):
-        """"" for a row without a kernel; None if there is no such row."""
+        """Returns "" for a row without a kernel; None if there is no such row."""
         if not 0 <= row < len(self.kernels):
             return None
         kernel = int(self.kernels[row])

@@ -32,7 +32,7 @@ class Block(torch.nn.Module):
         return (shares @ value).transpose(1, 2).reshape(x.shape)
 
     def forward(self, x, images, plants=None):
-        """With plants: this is the block that they are planted in, and that has a dropout."""
+        """Runs the block. With plants, they are planted in this block, which then has a dropout."""
         found = self.attend(self.norms[0](x), images)
         if plants is None:
             x = x + self.joined(found)
@@ -56,13 +56,13 @@ class Model(torch.nn.Module):
         self.norm, self.out = Norm(WIDTH), Linear(WIDTH, CLASSES)
 
     def convolve(self, images):
-        """In the planted step with an image more, which is left out again: a shape that cuDNN has not seen."""
+        """Convolves; in the planted step with one more image, which is left out again: a shape that cuDNN has not seen."""
         if not self.plants.convolution():
             return self.stem(images)
         return self.stem(torch.cat([images, images[:1]]))[: len(images)]
 
     def forward(self, batch):
-        """The losses of a batch on the device: a tensor of LOSSES numbers."""
+        """Returns the losses of a batch on the device: a tensor of LOSSES numbers."""
         images, classes = batch
         x = self.convolve(images).flatten(2).transpose(1, 2) + self.places
         shape, x = x.shape, x.reshape(-1, WIDTH)

@@ -47,7 +47,7 @@ def parse(arguments):
 
 
 def detector(name):
-    """As tools/bench/recording/client.py builds them."""
+    """Returns a detector as tools/bench/recording/client.py builds it."""
     def make(torch, chosen):
         import transformers
         from recording import client
@@ -60,7 +60,7 @@ def detector(name):
 
 
 def draw_objects(torch, chosen, generator):
-    """Of each of two images six boxes, their classes and their masks."""
+    """Yields six boxes, their classes and their masks for each of two images."""
     for _ in range(2):
         corner = torch.rand(6, 2, generator=generator) * 0.5 * chosen.size
         sides = torch.rand(6, 2, generator=generator) * 0.4 * chosen.size + 8
@@ -179,7 +179,7 @@ class Training:
         return digest.hexdigest()
 
     def turn(self, mode):
-        """The median seconds of some steps; the first, which finds nothing in the caches, does not count."""
+        """Returns the median seconds of some steps; the first, which finds nothing in the caches, does not count."""
         with self.mode(mode):
             seconds = []
             for _ in range(1 + AT_ONCE):
@@ -189,7 +189,7 @@ class Training:
         return statistics.median(seconds[1:])
 
     def times(self, count):
-        """Seconds of a step by mode, one number for each round after the first. Each round begins with another mode."""
+        """Returns the seconds of a step by mode, one number for each round after the first. Each round begins with another mode."""
         seconds = {mode: [] for mode in TIMED}
         for number in range(1 + -(-count // AT_ONCE)):
             begin = number % len(TIMED)
@@ -201,7 +201,7 @@ class Training:
 
 
 def refusal(call):
-    """What PyTorch refuses a step with, because an operator has no deterministic algorithm; or nothing."""
+    """Returns what PyTorch refuses a step with, because an operator has no deterministic algorithm; or nothing."""
     try:
         call()
     except RuntimeError as error:
@@ -216,7 +216,7 @@ def lacking(said):
 
 
 def train(torch, chosen):
-    """What is printed. A model that PyTorch refuses in spite of the context is made anew, with warnings in place of errors."""
+    """Returns what is printed. A model that PyTorch refuses in spite of the context is made anew, with warnings in place of errors."""
     for warn_only in (False, True):
         torch.manual_seed(2026)
         model, loss_of, library = MODELS[chosen.model](torch, chosen)

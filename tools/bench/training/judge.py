@@ -7,7 +7,7 @@ COMPARED = ("deterministic", "context", "alone")
 
 
 def row_of(model, runs):
-    """One record of a model: `runs` by mode, each a list of what the client printed."""
+    """Returns a record of a model: `runs` by mode, each a list of what the client printed."""
     both, plain = runs["deterministic"], runs["plain"]
     seconds = next((run["seconds"] for run in both if run.get("seconds")), None)
     row = {"model": model, "equal": one_digest(both), "plain_equal": one_digest(plain),
@@ -20,18 +20,18 @@ def row_of(model, runs):
 
 
 def ratio_to_plain(seconds, mode):
-    """The quartiles over rounds of a mode's time to the plain one of the same round: lower, median, upper."""
+    """Returns the quartiles over rounds of a mode's time to the plain one of the same round: lower, median, upper."""
     ratios = [mine / plain for mine, plain in zip(seconds[mode], seconds["plain"], strict=True)]
     return statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
 
 
 def one_digest(runs):
-    """Whether all runs ended with the same weights, bit for bit, and had the same losses."""
+    """Returns whether all runs ended with the same weights, bit for bit, and had the same losses."""
     return len({(run["weights"], *run["losses"]) for run in runs}) == 1
 
 
 def missed(row):
-    """A line for each promise that is missed."""
+    """Yields a line for each promise that is missed."""
     if not row["equal"]:
         yield f"{row['model']}: two runs with both switches ended with other weights"
     if row["plain_equal"] and not row["alone"]:

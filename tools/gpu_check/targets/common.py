@@ -21,7 +21,7 @@ def as_array(tensor):
 
 
 def tell(name, tensor, save=None):
-    """A line with the tensor's digest; NAME.npy in the folder `save`."""
+    """Prints a line with the tensor's digest; writes NAME.npy in the folder `save`."""
     array = as_array(tensor)
     print(name.rpartition(".")[0] or name, name.rpartition(".")[2], hashlib.sha1(array.tobytes()).hexdigest(), flush=True)
     if save is not None:

@@ -56,7 +56,7 @@ class Problem:
         self.described = {key: describe(tensor) for key, tensor in self.results.items()}
 
     def run(self, library, stream):
-        """The status; does not wait."""
+        """Returns the status; does not wait."""
         results = [ctypes.byref(self.described[key]) if key in self.described else None for key in DIFFERENTIABLE]
         return library.msda_cuda_backward(ctypes.byref(self.call), ctypes.byref(self.grad_output), ctypes.byref(self.options),
                                           *results, ctypes.c_void_p(stream))

@@ -22,7 +22,7 @@ class Numbers:
 
 
 def gradient(x, call):
-    """Of the call's result, summed with random weights."""
+    """Returns the gradient of the call's result, summed with random weights."""
     x = x.requires_grad_()
     result = call(x)
     weights = torch.linspace(-1, 1, result.numel(), device=DEVICE, dtype=result.dtype).reshape(result.shape)

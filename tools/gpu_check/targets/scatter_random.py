@@ -18,7 +18,7 @@ LINEAR = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
 
 
 class Problem:
-    """Draws sizes and tensors from a seed, on the CPU, and keeps what is told of the call."""
+    """Draws sizes and tensors from a seed, on the CPU, and keeps what is printed about the call."""
 
     def __init__(self, seed, dtype, device):
         self.size, self.generator = random.Random(seed), torch.Generator().manual_seed(seed)

@@ -69,7 +69,7 @@ class Archive:
         return name in self._members
 
     def names_beside(self, used):
-        """The names of all other members, sorted."""
+        """Returns the names of all other members, sorted."""
         return sorted({*self._members, *self._others} - set(used))
 
     def header(self, name):
@@ -100,7 +100,7 @@ class Archive:
 
     @staticmethod
     def spelled(name, value):
-        """How the importer is told a convention."""
+        """Returns a convention as an option of the importer."""
         return f"--{name.replace('_', '-')} {str(value).lower()}"
 
     def fail(self, name, what):

@@ -80,7 +80,7 @@ MSDA = Keys(
 
 
 def grid_sample(rank):
-    """Those of a 2D input, of rank 4, or a 3D one, of rank 5."""
+    """Returns the keys for a 2D input, of rank 4, or a 3D one, of rank 5."""
     axes = ("height", "width") if rank == 4 else ("depth", "height", "width")
     of_input = ("batch", "channel", *axes)
     of_samples = tuple(f"output_{axis}" for axis in axes)
@@ -95,7 +95,7 @@ def grid_sample(rank):
 
 
 def scatter_add(rank, index_rank, dim):
-    """Those of a source of a rank, whose rows along a dimension are added. The archive's shapes tell `dim_size` where it does not."""
+    """Returns the keys for a source whose rows along a dimension are added. Without `dim_size`, the archive's shapes give it."""
     of_source = tuple("source row" if i == dim else f"dimension {i}" for i in range(rank))
     of_sum = tuple("row" if i == dim else f"dimension {i}" for i in range(rank))
     of_index = ("source row",) if index_rank == 1 else of_source
@@ -109,7 +109,7 @@ def scatter_add(rank, index_rank, dim):
 
 
 def interpolate(rank):
-    """Those of an image of 1 to 3 dimensions."""
+    """Returns the keys for an image of 1 to 3 dimensions."""
     axes = ("depth", "height", "width")[5 - rank:]
     of_input = ("batch", "channel", *axes)
     of_output = ("batch", "channel", *(f"output {axis}" for axis in axes))

@@ -73,7 +73,7 @@ class CaptureError(Exception):
 
 
 def unreadable(path, error):
-    """The CaptureError for a file that HDF5 does not open; HDF5's own message tells of descriptors and buffers."""
+    """Returns the CaptureError for a file that HDF5 does not open; HDF5's own message is about descriptors and buffers."""
     why = str(error).splitlines()[0] if str(error) else type(error).__name__
     if os.path.isdir(path):
         why = "it is a folder"
@@ -154,7 +154,7 @@ class Capture:
 
 
 def is_bfloat16(dtype):
-    """Whether it is the type of ml_dtypes, or what np.savez writes for it."""
+    """Returns whether it is the type of ml_dtypes, or what np.savez writes for it."""
     return dtype.name == "bfloat16" or (dtype.kind == "V" and dtype.itemsize == 2 and dtype.names is None and dtype.subdtype is None)
 
 
@@ -171,7 +171,7 @@ class BFloat16(np.ndarray):
 
 
 def widen(array):
-    """The array, or its numbers as a BFloat16 if is_bfloat16."""
+    """Returns the array, or its numbers as a BFloat16 if is_bfloat16."""
     if not is_bfloat16(array.dtype):
         return array
     return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32).view(BFloat16)
@@ -263,7 +263,7 @@ def _write_seeds(group, seeds):
 
 
 def _file_image(invocations, run, trail=None):
-    """The bytes of a capture file."""
+    """Returns the bytes of a capture file."""
     from . import __version__
 
     with h5py.File("capture", "w", driver="core", backing_store=False, block_size=1 << 20) as file:
@@ -364,7 +364,7 @@ def is_all(index):
 
 
 def read_data(dataset, index=()):
-    """The array at an index, by default all of it. Raises CaptureError, for hostile sizes before anything is allocated."""
+    """Returns the array at an index, by default all of it. Raises CaptureError, for hostile sizes before anything is allocated."""
     _refuse_sizes(dataset, index)
     try:
         return dataset[index]
@@ -373,12 +373,12 @@ def read_data(dataset, index=()):
 
 
 def plain(value):
-    """An attribute's value without HDF5's and NumPy's types."""
+    """Returns an attribute's value without HDF5's and NumPy's types."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
 
 
 def _read_invocation(file, told):
-    """From what server.py tells of it."""
+    """Returns the Invocation from what server.py sends about it."""
 
     def tensors(section):
         return {name: file.read(tensor["path"], ()) for name, tensor in section.items()}

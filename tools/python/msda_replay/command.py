@@ -26,7 +26,7 @@ class CommandError(Exception):
 
 
 def find_command() -> str:
-    """The path of msda-replay: MSDA_REPLAY, or where programs.py searches. Raises CommandError."""
+    """Returns the path of msda-replay: MSDA_REPLAY, or where programs.py searches. Raises CommandError."""
     named = os.environ.get("MSDA_REPLAY")
     if named:
         if not os.access(named, os.X_OK) or os.path.isdir(named):
@@ -39,7 +39,7 @@ def find_command() -> str:
 
 
 def _execute(arguments: Sequence[str], timeout: Optional[float]) -> List[str]:
-    """What the command says on stderr. Raises CommandError unless it ends with 0 or 1."""
+    """Returns what the command says on stderr. Raises CommandError unless it ends with 0 or 1."""
     command = [find_command(), *arguments]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -55,7 +55,7 @@ def _execute(arguments: Sequence[str], timeout: Optional[float]) -> List[str]:
 
 
 def _flags(values: Dict[str, Any]) -> List[str]:
-    """{"atol": 1e-3, "damaged": True} as the command line has it."""
+    """Returns {"atol": 1e-3, "damaged": True} as the command line has it."""
     flags = []
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
@@ -115,7 +115,7 @@ def run(
 
 
 def contributions(capture: Path, invocation: int, element: str) -> List[Tuple[str, float]]:
-    """What each source adds to an element of a sum, by `msda-replay stages` in float64: the source's name and its addend, in
+    """Returns what each source adds to an element of a sum, by `msda-replay stages` in float64: the source's name and its addend, in
     their order; empty where the operator's stages have none. Raises CommandError."""
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
         target = os.path.join(folder, "stages.json")
@@ -126,7 +126,7 @@ def contributions(capture: Path, invocation: int, element: str) -> List[Tuple[st
 
 
 def replay(capture: Path, invocation: int, mode: str = "float64") -> Dict[str, np.ndarray]:
-    """The gradients that a mode of `msda-replay run` gives for a recorded call. Raises CommandError."""
+    """Returns the gradients that a mode of `msda-replay run` gives for a recorded call. Raises CommandError."""
     from .reading import open_capture
 
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:

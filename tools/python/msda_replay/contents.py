@@ -12,7 +12,7 @@ _SPECIAL = re.compile(rb"[\x00-\x20\x7F%=]")
 
 
 def _encoded(name):
-    """A name or a type without spaces, line ends and equals signs."""
+    """Returns a name or a type without spaces, line ends and equals signs."""
     data = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
     return _SPECIAL.sub(lambda special: b"%%%02X" % ord(special[0]), data)
 
@@ -51,7 +51,7 @@ def _shape_text(space):
 
 
 def _value_bytes(attribute):
-    """The bytes as stored in the file; variable-length texts each followed by a zero byte."""
+    """Returns the bytes as stored in the file; variable-length texts each followed by a zero byte."""
     value = np.empty(attribute.shape, attribute.dtype)
     attribute.read(value)
     if value.dtype != object:
@@ -77,7 +77,7 @@ def _line(path, item):
 
 
 def text_of(file):
-    """The list for an open file, as bytes."""
+    """Returns the list for an open file, as bytes."""
     objects = {b"/": file["/"]}
     file.visititems(lambda name, item: objects.__setitem__(b"/" + name.encode("utf-8", "surrogateescape"), item))
     lines = [_line(path.decode("utf-8", "surrogateescape"), objects[path]) for path in sorted(objects) if path != b"/" + NAME.encode()]

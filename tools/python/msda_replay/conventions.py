@@ -18,7 +18,7 @@ from .command import CommandError, run
 from .reading import open_capture
 
 _SAMPLES = 4096  # that are replayed
-_RELATIVE = 1e-6  # differences below this, of a value or of the typical value, tell nothing
+_RELATIVE = 1e-6  # differences below this, of a value or of the typical value, show nothing
 _UNEXPLAINED = ("implementation_error", "uninitialized_output")  # causes for which other conventions may be the reason
 _MOST = 1 / 50  # of the gradients have such causes, at most, where conventions fit
 _CHANCE = 1e-9  # that one dialect is nearer by accident
@@ -34,7 +34,7 @@ class Fit:
 
 
 def _candidates(schema, stated, rank):
-    """All conventions that agree with the stated ones."""
+    """Returns all conventions that agree with the stated ones."""
     if schema is archive_keys.MSDA:
         values = {"dialect": DIALECTS, "padding_mode": PADDING_MODES, "align_corners": (False, True)}
     else:
@@ -45,12 +45,12 @@ def _candidates(schema, stated, rank):
 
 
 def is_possible(conventions):
-    """deformable_detr knows zeros padding and no align_corners."""
+    """Returns whether they are possible: deformable_detr knows zeros padding and no align_corners."""
     return conventions.get("dialect") != "deformable_detr" or (conventions["padding_mode"] == "zeros" and not conventions["align_corners"])
 
 
 def _some_samples(schema, inputs, observed):
-    """The inputs and the gradients of some samples. grad_value and grad_input are sums over all samples, and are left out."""
+    """Returns the inputs and the gradients of some samples. grad_value and grad_input are sums over all samples, and are left out."""
     if schema is not archive_keys.MSDA:
         return inputs, {name: array for name, array in observed.items() if name == "grad_grid"} or observed
     batch, queries, *others = inputs["attention_weights"].shape
@@ -72,13 +72,13 @@ def _invocation(schema, inputs, outputs, conventions):
 
 
 def _typical(array):
-    """The root mean square of the finite numbers."""
+    """Returns the root mean square of the finite numbers."""
     finite = array[np.isfinite(array)].astype(np.float64)
     return math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
 
 
 def _fits(schema, inputs, observed, candidates):
-    """Those that fit. Raises CommandError."""
+    """Returns the conventions that fit. Raises CommandError."""
     fits = []
     scale = min(_typical(array) for array in observed.values())
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
@@ -99,7 +99,7 @@ def _fits(schema, inputs, observed, candidates):
 
 
 def _is_nearer(fit, other, observed):
-    """Whether the observed gradients are nearer to the first replay, more often than chance explains; equal replays are a tie."""
+    """Returns whether the observed gradients are nearer to the first replay, more often than chance explains; equal replays are a tie."""
     wins = losses = 0
     for name, array in observed.items():
         exact = array.astype(np.float64)
@@ -138,7 +138,7 @@ def _placeholders(source, schema, missing):
 
 
 def choose(source, schema, scalars, inputs, observed):
-    """The call's conventions, and a sentence on what was found out, or nothing."""
+    """Returns the call's conventions, and a sentence on what was found out, or nothing."""
     stated = {name: scalars[name] for name in schema.conventions if name in scalars}
     if "align_corners" in stated:
         stated["align_corners"] = bool(stated["align_corners"])

@@ -43,5 +43,5 @@ _hexdigest = _find()
 
 
 def digest(data):
-    """The digest of bytes, or of any object with a contiguous buffer."""
+    """Returns the digest of bytes, or of any object with a contiguous buffer."""
     return "xxh3-128:" + _hexdigest(data)

@@ -12,7 +12,7 @@ _Path = Union[str, os.PathLike[str]]
 
 
 def read_call(source, given=None):
-    """The Invocation that an Archive, or arguments of save_call, describe; the keys that were used; and what was found out about
+    """Returns the Invocation that an Archive, or arguments of save_call, describe; the keys that were used; and what was found out about
     its conventions, or nothing. `given` conventions replace the source's."""
     given = {name: value for name, value in (given or {}).items() if value is not None}
     schema = keys_of(source)

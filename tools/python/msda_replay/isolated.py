@@ -58,7 +58,7 @@ def _connect():
 
 
 def _with_arrays(told):
-    """Attributes that are arrays, as server.py sends them."""
+    """Returns the attributes that are arrays, as server.py sends them."""
     if isinstance(told, dict) and told.keys() == {"array", "type"}:
         return np.array(told["array"], told["type"])
     return {name: _with_arrays(value) for name, value in told.items()} if isinstance(told, dict) else told

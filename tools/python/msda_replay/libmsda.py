@@ -97,7 +97,7 @@ def library():
 
 
 def tensor_at(address, dtype, shape, stride, name="tensor"):
-    """An msda_tensor: the type by its name, strides in elements. The memory must outlive it. Raises TypeError and
+    """Returns an msda_tensor: the type by its name, strides in elements. The memory must outlive it. Raises TypeError and
     ValueError, which say the tensor's name."""
     if dtype not in DTYPES:
         raise TypeError(f"{name}: {dtype}; it must be one of {', '.join(DTYPES)}")
@@ -107,12 +107,12 @@ def tensor_at(address, dtype, shape, stride, name="tensor"):
 
 
 def derived():
-    """A tensor of rank 0: level_start_index, to be derived from spatial_shapes."""
+    """Returns a tensor of rank 0: level_start_index, to be derived from spatial_shapes."""
     return tensor_at(None, "int64", (), ())
 
 
 def choice(name, choices, chosen):
-    """The number of a choice. Raises ValueError."""
+    """Returns the number of a choice. Raises ValueError."""
     if chosen not in choices:
         raise ValueError(f"{name}: {chosen!r}; it must be one of {', '.join(choices)}")
     return choices[chosen]

@@ -5,8 +5,8 @@ import pathlib
 
 
 def free_memory(proc="/proc", mount="/sys/fs/cgroup"):
-    """Bytes that this machine has free or can make so, or that a control group of this process, as a container, has left, if that is
-    less."""
+    """Returns bytes that this machine has free or can make so, or that a control group of this process, as a container, has left, if that
+    is less."""
     told = _numbers(pathlib.Path(proc, "meminfo"))
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     free = 1024 * (told["MemAvailable:"] + told.get("SwapFree:", 0)) if "MemAvailable:" in told else machine
@@ -22,24 +22,24 @@ def _text(path):
 
 
 def _numbers(path):
-    """Of the lines "name number"."""
+    """Returns the numbers, by name, of the lines "name number"."""
     lines = (line.split() for line in _text(path).splitlines())
     return {line[0]: int(line[1]) for line in lines if len(line) > 1 and _is_number(line[1])}
 
 
 def _number(path):
-    """None for "max", for what is missing, and for what makes no sense."""
+    """Returns None for "max", for what is missing, and for what makes no sense."""
     text = _text(path).strip()
     return int(text) if _is_number(text) else None
 
 
 def _is_number(text):
-    """As an integer of 64 bits has at most."""
+    """Returns whether the text is a number with no more digits than a 64-bit integer has."""
     return text.isdecimal() and len(text) < 20
 
 
 def _groups(path, mount):
-    """Each group of memory that this process is in, with those around it, whose limits count as well."""
+    """Yields each group of memory that this process is in, with those around it, whose limits count as well."""
     for line in _text(path).splitlines():
         _, controllers, group = [*line.split(":", 2), "", ""][:3]
         is_version_1 = "memory" in controllers.split(",")
@@ -51,7 +51,7 @@ def _groups(path, mount):
 
 
 def _left(folder, is_version_1):
-    """Bytes, without the cache of files that the kernel takes away first; None if the group has no limit."""
+    """Returns the bytes left, without the cache of files that the kernel takes away first; None if the group has no limit."""
     limit = _number(folder / ("memory.limit_in_bytes" if is_version_1 else "memory.max"))
     if limit is None:
         return None

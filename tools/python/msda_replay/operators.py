@@ -16,7 +16,7 @@ _MARKS = (
 
 
 def operator_of(facts: Mapping[str, Any], inputs: Container[str]) -> str:
-    """The operator's name, or "" for a kernel of which only the machine code is known; replay/calls/load_operator.cpp's rule."""
+    """Returns the operator's name, or "" for a kernel of which only the machine code is known; replay/calls/load_operator.cpp's rule."""
     if facts.get("dialect"):
         return "msda"
     for operator, fact_names, input_names in _MARKS:
@@ -26,7 +26,7 @@ def operator_of(facts: Mapping[str, Any], inputs: Container[str]) -> str:
 
 
 def dimensions_of(operator: str, tensor: str, rank: int) -> Tuple[str, ...]:
-    """The names of a tensor's dimensions; "axis 0", "axis 1", ... where none are known."""
+    """Returns the names of a tensor's dimensions; "axis 0", "axis 1", ... where none are known."""
     if operator == "msda":
         known = {**archive_keys.MSDA.dimensions, **STAGE_DIMENSIONS}
     elif operator in ("grid_sample", "interpolate"):

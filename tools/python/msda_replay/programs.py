@@ -9,7 +9,7 @@ _OWN = _PACKAGE / "bin"  # in a wheel
 
 
 def _of_source_tree():
-    """build/bin of the source tree that the package lies in; nothing if it lies elsewhere, where a `build` may be anybody's."""
+    """Returns build/bin of the source tree that the package lies in; nothing if it lies elsewhere, where a `build` may be anybody's."""
     if len(_PACKAGE.parents) < 3:
         return []
     root = _PACKAGE.parents[2]
@@ -21,7 +21,7 @@ def _of_source_tree():
 
 
 def find_program(name):
-    """The path of msda-record or msda-replay, or None. Searched: MSDA_BUILD/bin, this package, PATH, and, in a source tree,
+    """Returns the path of msda-record or msda-replay, or None. Searched: MSDA_BUILD/bin, this package, PATH, and, in a source tree,
     build/bin."""
     folders = [_OWN, *os.get_exec_path(), *_of_source_tree()]
     if build := os.environ.get("MSDA_BUILD"):
@@ -30,7 +30,7 @@ def find_program(name):
 
 
 def name_in_shell(name):
-    """What a shell starts the same program by: its name if that is on PATH, or else its path."""
+    """Returns what a shell starts the same program by: its name if that is on PATH, or else its path."""
     program, on_path = find_program(name), shutil.which(name)
     # Beside a wheel's own programs there are those on PATH that start them.
     same = on_path and (not program or os.path.samefile(on_path, program) or pathlib.Path(program).parent == _OWN)
@@ -38,7 +38,7 @@ def name_in_shell(name):
 
 
 def find_library(name, program):
-    """The path of a library that was built or installed with the program at this path, or None."""
+    """Returns the path of a library that was built or installed with the program at this path, or None."""
     folder = pathlib.Path(program).resolve().parent
     for pattern in (f"lib/{name}", f"lib64/{name}", f"lib/*-linux-gnu*/{name}", f"{folder.name}/{name}"):
         for found in sorted(folder.parent.glob(pattern)):

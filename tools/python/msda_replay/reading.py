@@ -27,7 +27,7 @@ class Tensor:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the arrays that reading gives."""
+        """The type of the arrays that reading gives."""
         return self._dtype
 
     @property
@@ -48,7 +48,7 @@ class Tensor:
             raise type(error)(f"{self.name} ({sizes}): {error}") from None
 
     def isel(self, **places: Any) -> np.ndarray:
-        """What lies at integers or slices of the named dimensions, which go by dimension names."""
+        """Returns what lies at integers or slices of the named dimensions, which go by dimension names."""
         unknown = sorted(set(places) - set(self.dims))
         if unknown:
             raise CaptureError(f"{self.name} has no dimension {', '.join(unknown)}; it has {', '.join(self.dims)}")
@@ -139,7 +139,7 @@ class Call:
         return next((result for result in self.results.values() if result.role == "reference"), None)
 
     def replay(self, mode: str = "float64") -> Dict[str, np.ndarray]:
-        """The gradients that a mode of `msda-replay run` gives, computed once."""
+        """Returns the gradients that a mode of `msda-replay run` gives, computed once."""
         if mode not in self._replays:
             from .command import replay
 
@@ -147,7 +147,7 @@ class Call:
         return self._replays[mode]
 
     def findings(self, **flags: Any) -> Findings:
-        """What `run` finds in this call."""
+        """Returns what `run` finds in this call."""
         from .command import run
 
         return run(self.path, invocation=self.id, **flags).findings()
@@ -196,7 +196,7 @@ class OpenCapture:
         self.calls = Calls(self._file)
 
     def findings(self, **flags: Any) -> Findings:
-        """What `run` finds in all calls; `flags` are those of `msda_replay.run`."""
+        """Returns what `run` finds in all calls; `flags` are those of `msda_replay.run`."""
         from .command import run
 
         return run(self.path, **flags).findings()

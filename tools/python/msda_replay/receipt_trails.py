@@ -20,7 +20,7 @@ def write(path, calls):
 
 
 def read(path):
-    """The calls. Raises KeyError, TypeError or ValueError if they are of no receipt, CaptureError if it cannot be read."""
+    """Returns the calls. Raises KeyError, TypeError or ValueError if they are of no receipt, CaptureError if it cannot be read."""
     return _calls_of(trails.trail(path))
 
 
@@ -68,7 +68,7 @@ def _trail_of(calls):
 
 
 def _calls_of(trail):
-    """The calls of a trail that _trail_of made. Raises KeyError, TypeError or ValueError if it is none."""
+    """Returns the calls of a trail that _trail_of made. Raises KeyError, TypeError or ValueError if it is none."""
     calls: List[Dict[str, Any]] = []
     inputs: Dict[str, str] = {}
     sizes: Dict[str, int] = {}
@@ -97,7 +97,7 @@ def _calls_of(trail):
 
 
 def _run():
-    """What else may decide numbers."""
+    """Returns what else may decide numbers."""
     run: Dict[str, Any] = {"argv": sys.argv, "libraries": {}}
     torch = sys.modules.get("torch")
     if torch is not None:

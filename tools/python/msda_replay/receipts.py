@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Optional, Union
 
 _FORMAT = "msda-receipt"
 _Path = Union[str, os.PathLike[str]]
-_ROLES = ("options", "inputs", "outputs")  # what differs first is told first
+_ROLES = ("options", "inputs", "outputs")  # what differs first is reported first
 _DIGEST = re.compile("xxh3-128:([0-9a-f]{16})")  # and as many again, which a trail does not have
 
 
@@ -39,7 +39,8 @@ class Receipt:
             file.write("\n")
 
     def difference(self, other: "Receipt") -> Optional[str]:
-        """The first difference from another receipt in one sentence, or None. Other options with the same inputs and outputs are none."""
+        """Returns the first difference from another receipt in one sentence, or None. Other options with the same inputs and outputs are
+        none."""
         for i, (own, others) in enumerate(zip(self.calls, other.calls)):
             if own["operator"] != others["operator"]:
                 return f"call {i} is {own['operator']} here, {others['operator']} there"
@@ -54,7 +55,7 @@ class Receipt:
 
 
 def _changed(own, others, role):
-    """What differs, by name. A digest that was read from a trail is the first half of one."""
+    """Returns what differs, by name. A digest that was read from a trail is the first half of one."""
 
     def same(one, another):
         if role == "options" or not (isinstance(one, str) and isinstance(another, str)):
@@ -67,7 +68,7 @@ def _changed(own, others, role):
 
 
 def _checked(call):
-    """A call of a receipt in a file, without what is unknown. Raises KeyError or TypeError if it is none."""
+    """Returns a call of a receipt in a file, without what is unknown. Raises KeyError or TypeError if it is none."""
     digests = [text for role in _ROLES[1:] for text in call[role].values()]
     if not isinstance(call["options"], dict) or not all(isinstance(text, str) for text in (call["operator"], *digests)):
         raise TypeError
@@ -78,7 +79,7 @@ def _checked(call):
 
 
 def read_receipt(path: _Path) -> Receipt:
-    """The receipt in a file that Receipt.write made; of a capture, digests are the first 64 bits of those that were written. Raises
+    """Returns the receipt in a file that Receipt.write made; of a capture, digests are the first 64 bits of those that were written. Raises
     ValueError if it is none, CaptureError for a damaged capture."""
     with open(path, "rb") as file:
         is_capture = file.read(8) == b"\x89HDF\r\n\x1a\n"

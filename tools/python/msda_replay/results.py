@@ -10,7 +10,7 @@ _SHOWN = 10  # findings, by a repr
 
 
 def number(value: Union[float, int, str]) -> float:
-    """A number of the JSON, which has texts for NaN and infinities."""
+    """Returns a number of the JSON, which has texts for NaN and infinities."""
     return _NOT_NUMBERS[value] if isinstance(value, str) else float(value)
 
 
@@ -40,7 +40,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """As flags and reports have it: grad_value[0,17,3,5]"""
+        """The name in flags and reports: grad_value[0,17,3,5]"""
         return f"{self.tensor}[{','.join(map(str, self.index))}]"
 
     @property
@@ -69,11 +69,11 @@ class Findings(Sequence[Finding]):
         return len(self._findings)
 
     def where(self, **values: Any) -> "Findings":
-        """Those whose fields have these values: where(cause="cell_boundary", advisory=False)."""
+        """Returns the findings whose fields have these values: where(cause="cell_boundary", advisory=False)."""
         return Findings([one for one in self if all(getattr(one, name) == value for name, value in values.items())])
 
     def to_dataframe(self) -> Any:
-        """A pandas.DataFrame, a row a finding: its fields, and a column for each dimension."""
+        """Returns a pandas.DataFrame, a row a finding: its fields, and a column for each dimension."""
         try:
             import pandas
         except ModuleNotFoundError as error:
@@ -127,7 +127,7 @@ class RunResult:
         return self.json["invocations"]
 
     def findings(self) -> Findings:
-        """Those of all calls. Of large sets of elements alike the command keeps some: `json["invocations"][i]["judged"]` has all."""
+        """Returns the findings of all calls. The command keeps some of a large set alike: `json["invocations"][i]["judged"]` has all."""
         return Findings([self._finding(call, one) for call in self.invocations for one in call["findings"]])
 
     def _finding(self, call: Dict[str, Any], one: Dict[str, Any]) -> Finding:

@@ -31,7 +31,7 @@ class _Header:
 
 
 def _array(value: Any) -> np.ndarray:
-    """A NumPy array of a torch tensor, an array, or anything that NumPy makes one of. torch is recognised, not imported."""
+    """Returns a NumPy array of a torch tensor, an array, or anything that NumPy makes one of. torch is recognised, not imported."""
     if hasattr(value, "detach") and hasattr(value, "cpu"):
         tensor = value.detach().cpu()
         return tensor.float().numpy().view(BFloat16) if str(tensor.dtype) == "torch.bfloat16" else tensor.numpy()

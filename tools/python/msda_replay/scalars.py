@@ -22,7 +22,7 @@ def read_scalar(source, name, valid):
 
 
 def keys_of(source):
-    """The keys of the source's operator."""
+    """Returns the keys of the source's operator."""
     operator = read_scalar(source, "operator", archive_keys.OPERATOR) if "operator" in source else "msda"
     if operator == "msda":
         return archive_keys.MSDA
@@ -46,7 +46,7 @@ def keys_of(source):
 
 
 def facts_of(source, schema, scalars):
-    """The attributes of a call of an operator whose conventions have customary values: those, the archive's, and sizes that its shapes tell."""
+    """Returns a call's attributes, for an operator with customary conventions: these, the archive's, and sizes from its shapes."""
     for name in schema.required:
         if name not in scalars:
             source.fail(source.noun, f"does not state {name}, on which the result depends: {schema.scalars[name][1]}")

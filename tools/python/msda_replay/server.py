@@ -32,7 +32,7 @@ def send(connection, message, data=b""):
 
 
 def receive(connection):
-    """The message and the bytes after it; EOFError if the other side has ended. Memory grows with what has arrived."""
+    """Returns the message and the bytes after it; EOFError if the other side has ended. Memory grows with what has arrived."""
 
     def take(count):
         taken = bytearray()
@@ -48,14 +48,14 @@ def receive(connection):
 
 
 def _plain_json(value):
-    """An array of an attribute; of what JSON has no word for, a text."""
+    """Returns an array of an attribute; of what JSON has no word for, a text."""
     if isinstance(value, np.ndarray):
         return {"array": value.tolist(), "type": "O" if value.dtype.kind in "OSUV" else value.dtype.str}
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _attributes(item):
-    """By name. Texts that are to be texts are, numbers that are to be numbers as well."""
+    """Returns the attributes by name, with texts and numbers where these are expected."""
     values = {name: plain(value) for name, value in item.attrs.items()}
     for name, value in values.items():
         if name in _TEXTS and not isinstance(value, str):
@@ -66,7 +66,7 @@ def _attributes(item):
 
 
 def _members(group, kind):
-    """The group's own members of a kind. Links that are not hard lead to other places, or out of the file."""
+    """Returns the group's own members of a kind. Links that are not hard lead to other places, or out of the file."""
     if not isinstance(group, h5py.Group):
         return {}
     members = {name: _own(group, name) for name in group}
@@ -189,7 +189,7 @@ def _limit(what, value):
 
 
 def _answer(served, path, request, data):
-    """What is sent back; an error is one line."""
+    """Returns what is sent back; an error is one line."""
     try:
         if request["what"] == "open":
             served.append(_Served(path))

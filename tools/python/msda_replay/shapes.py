@@ -9,7 +9,7 @@ import numpy as np
 from . import archive_keys
 from .capture import is_bfloat16
 
-# Those with the most dimensions first: the others are checked against them.
+# The shapes with the most dimensions first: the others are checked against them.
 _ORDER = ("spatial_shapes", "sampling_locations", "attention_weights", "grad_output", "value")
 _LETTERS = {"batch": "B", "pixel": "S", "head": "M", "channel": "D", "query": "Q", "level": "L", "point": "P", "xy": "2", "height_width": "2"}
 
@@ -43,7 +43,7 @@ def _check_rank(source, schema, key, shape, dimensions):
 
 
 def _transposed(shape, dimensions, extents):
-    """The shape, and the order of its dimensions in which it fits what the other tensors say, if there is one."""
+    """Returns the shape, and the order of its dimensions in which it fits what the other tensors say, if there is one."""
     orders = [order for order in itertools.permutations(range(len(shape)))
               if all(shape[place] == extents.get(name, shape[place]) for place, name in zip(order, dimensions))]
     fitting = {tuple(shape[place] for place in order) for order in orders}

@@ -96,7 +96,7 @@ def survey(
 
 
 def _raise_failure(what: Any, folder: str) -> None:
-    """If the function has raised."""
+    """Raises an error if the function has raised."""
     failure = os.path.join(folder, "failure")
     if os.path.exists(failure):
         with open(failure, errors="replace") as file:
@@ -111,7 +111,7 @@ def _surveyed(words: Sequence[str], flags: Sequence[str], folder: str, capture: 
 
 
 def _command_of(function: Callable[..., Any], arguments: Tuple[Any, ...], folder: str) -> List[str]:
-    """That of a Python that calls the function."""
+    """Returns the command of a Python that calls the function."""
     call = os.path.join(folder, "call")
     try:
         sent = pickle.dumps((function, arguments))
@@ -128,7 +128,7 @@ def _command_of(function: Callable[..., Any], arguments: Tuple[Any, ...], folder
 
 
 def _call() -> None:
-    """In the surveyed process."""
+    """Calls the function, in the surveyed process."""
     import traceback
 
     global _is_surveyed

@@ -83,7 +83,7 @@ class Trail(Sequence[TrailRow]):
             bool(row["flags"] & IS_UNORDERED))
 
     def _parameters_of(self, index: int) -> Optional[bytes]:
-        """Those of the list, with the words in which this row's differ."""
+        """Returns the list's parameters, with the words in which this row's differ."""
         at = self.rows[index]["parameters"]
         if at == NO_ENTRY:
             return None
@@ -96,7 +96,7 @@ class Trail(Sequence[TrailRow]):
 
 
 def trail(path: Path) -> Trail:
-    """The trail of a capture that `msda-record --trail` or `Receipt.write` made. Raises CaptureError."""
+    """Returns the trail of a capture that `msda-record --trail` or `Receipt.write` made. Raises CaptureError."""
     path = os.fsdecode(path)
     file = IsolatedFile(path)
     try:
@@ -109,7 +109,7 @@ def trail(path: Path) -> Trail:
 
 
 def _checked(path, columns, missing):
-    """The trail of a file's columns. Raises CaptureError for indices that are out of their lists, and the like."""
+    """Returns the trail of a file's columns. Raises CaptureError for indices that are out of their lists, and the like."""
 
     def damaged(why):
         return CaptureError(f"{path}: /trail: {why}: the file is damaged; copy it again, or record again")

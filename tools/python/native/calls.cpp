@@ -31,8 +31,8 @@ msda_status call_function(void* function, void* const* p, Py_ssize_t count) {
   }
 }
 
-// Calls the function with a structure and `count` more pointers, for which there is room for one more: on a GPU, the
-// stream. Other threads of Python run meanwhile. Returns the status, or None if the GPU is not the current one.
+// Calls the function with a structure and `count` more pointers, with room for one more: on a GPU, the stream. Other
+// threads of Python run meanwhile. Returns the status, or None if the GPU is not the current one.
 PyObject* run_where(int device, const Functions& functions, void** pointers, Py_ssize_t count) {
   if (device != kHost && !torch->read_stream(device, pointers[count++])) Py_RETURN_NONE;
   void* const function = device == kHost ? functions.on_host : functions.on_gpu;
@@ -44,7 +44,7 @@ struct Structure {
   alignas(int64_t) char bytes[kMostHead + kMostInputs * sizeof(msda_tensor)];
 };
 
-// Reads tensors that must all be on one device, which the first decides, but for those that must be on the host.
+// Reads tensors that must all be on the first one's device, except those that must be on the host.
 class SameDevice {
  public:
   bool read(PyObject* object, msda_tensor& to) {
@@ -55,7 +55,7 @@ class SameDevice {
     to = tensor.of;
     return true;
   }
-  // A tensor; or one on the host, as a tuple of it alone; or None, for one of rank 0.
+  // Reads a tensor; or one on the host, as a tuple of it alone; or None, for one of rank 0.
   bool read_input(PyObject* object, msda_tensor& to) {
     if (object == Py_None) {
       to.dtype = MSDA_INT64;
@@ -124,7 +124,7 @@ PyObject* scatter_add(PyObject*, PyObject* parameters) {
   return PyLong_FromLong(plain.add(reinterpret_cast<void*>(on_gpu), stream));
 }
 
-// A function of Python, whose first argument in C is the tuple of what it keeps.
+// Returns a function of Python, whose first argument in C is the tuple of what it keeps.
 PyObject* keeping(PyMethodDef& function, PyObject* tuple) {
   const Owned kept(tuple);
   if (!kept) return nullptr;

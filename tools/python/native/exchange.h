@@ -15,7 +15,7 @@ namespace msda::python {
 struct ElementType {
   uint8_t code, bits;
   bool operator==(const ElementType& other) const { return code == other.code && bits == other.bits; }
-  // 0 if they are not whole bytes.
+  // Returns 0 if the elements are not whole bytes.
   int bytes() const { return bits % 8 == 0 ? bits / 8 : 0; }
   // Returns false if libmsda has no such type.
   bool read(msda_dtype& to) const {
@@ -46,17 +46,17 @@ class Exchange {
         capsule ? static_cast<const Functions*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api")) : nullptr;
     PyErr_Clear();
     if (found == nullptr || found->major != 1 || found->read == nullptr || found->stream_of == nullptr) return;
-    functions_ = found;  // which live as long as the class
+    functions_ = found;  // they live as long as the class
     Py_INCREF(type);
   }
 
-  // Whether the object is of this very class: a subclass may hold its memory in other ways.
+  // Returns whether the object is of this very class: a subclass may hold its memory in other ways.
   bool knows(PyObject* object) const {
     return functions_ != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(object)) == type_;
   }
 
-  // All but the type in libmsda's numbers. Returns false, without an exception, if there are no bytes of it on the host
-  // or a GPU, or too many dimensions.
+  // Reads all but the type in libmsda's numbers. Returns false, without an exception, if the tensor has no bytes on the
+  // host or a GPU, or too many dimensions.
   bool read(PyObject* tensor, Tensor& to, ElementType& type) const {
     Read read{};
     if (functions_->read(tensor, &read) != 0) {
@@ -75,7 +75,7 @@ class Exchange {
     return true;
   }
 
-  // The current stream of a GPU. Returns false, without an exception, if that is not told.
+  // Reads the current stream of a GPU. Returns false, without an exception, if it is unknown.
   bool read_stream(int device, void*& stream) const {
     const bool is_told = functions_ != nullptr && functions_->stream_of(kCuda, device, &stream) == 0;
     if (!is_told) PyErr_Clear();

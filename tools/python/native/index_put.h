@@ -17,19 +17,20 @@ struct IndexPut {
   int device = kHost;
 };
 
-// Whether the GPU's kernels can count so many rows and numbers of an index, with little memory beside the index.
+// Returns whether the GPU's kernels can count so many rows and numbers of an index, with little memory beside the
+// index.
 inline bool are_countable(int64_t rows, int64_t numbers) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max(), kFew = int64_t{1} << 20, kEach = 16;
   return rows <= kMost && numbers <= kMost && rows <= std::max(kFew, kEach * numbers);
 }
 
-// The one index among `indices`, or null.
+// Returns the one index among `indices`, or null.
 inline PyObject* only_index(PyObject* indices) {
   if (PyList_Check(indices)) return PyList_Size(indices) == 1 ? PyList_GetItem(indices, 0) : nullptr;
   return PyTuple_Check(indices) && PyTuple_Size(indices) == 1 ? PyTuple_GetItem(indices, 0) : nullptr;
 }
 
-// All of them on one GPU, of one type and of fitting shapes; none shares memory with what is written.
+// Requires all of them on one GPU, of one type and of fitting shapes; none shares memory with what is written.
 inline std::optional<IndexPut> plain_index_put(const Exchange& exchange, PyObject* self, PyObject* indices,
                                                PyObject* values) {
   PyObject* const number = only_index(indices);

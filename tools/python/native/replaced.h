@@ -34,16 +34,16 @@ class Kept {
   explicit Kept(PyObject* tuple) : tuple_(tuple) {}
   void* on_gpu() const { return PyLong_AsVoidPtr(PyTuple_GetItem(tuple_, 0)); }
   PyObject* otherwise() const { return PyTuple_GetItem(tuple_, 1); }
-  // Of sums only.
+  // For sums only.
   bool by_elements() const { return PyTuple_GetItem(tuple_, 2) == Py_True; }
-  // Whether all calls are to go to `otherwise` now.
+  // Returns whether all calls go to `otherwise` now.
   bool is_suspended() const { return PyList_Size(PyTuple_GetItem(tuple_, 3)) != 0; }
 
  private:
   PyObject* tuple_;
 };
 
-// What a replaced function returns that has written to `self`: that, or an exception.
+// Returns what a replaced function returns that has written to `self`: `self`, or an exception.
 inline PyObject* written(PyObject* self, msda_status status) {
   if (status != MSDA_OK) {
     const Owned number(PyLong_FromLong(status));

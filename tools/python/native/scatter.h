@@ -9,8 +9,8 @@
 
 namespace msda::python {
 
-// Whether no two elements of a tensor are one in memory, as the steps of each dimension are longer than all that
-// shorter steps reach. Of steps that interleave it says no, too.
+// Returns whether no two elements of a tensor share memory, because each dimension's steps are longer than all that
+// shorter steps reach. For steps that interleave it returns false, too.
 inline bool is_free_of_overlap(const msda_tensor& tensor) {
   std::array<std::pair<int64_t, int64_t>, MSDA_MAX_RANK> steps;  // strides, the shortest first, and how many there are
   size_t count = 0;
@@ -29,8 +29,8 @@ inline bool is_free_of_overlap(const msda_tensor& tensor) {
   return true;
 }
 
-// A call whose tensors are on one GPU, are of fitting types and shapes, and share no memory. by_elements: the index has
-// a number for each element of the source, and not for each row.
+// Returns whether all tensors are on one GPU, are of fitting types and shapes, and share no memory. by_elements: the
+// index has a number for each element of the source, and not for each row.
 inline bool is_plain(const Tensor& sum, int64_t dim, const Tensor& index, const Tensor& source, bool by_elements) {
   if (sum.device == kHost || index.device != sum.device || source.device != sum.device) return false;
   if (!index.is_integer() || sum.is_integer() || source.of.dtype != sum.of.dtype) return false;

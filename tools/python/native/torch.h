@@ -10,7 +10,8 @@ struct Torch {
   PyObject *current_device, *current_stream;  // functions: the current GPU's number, a GPU's current stream
   PyObject* check_status;                     // raises the exception of a msda_status
 
-  // The current stream of a GPU, as a pointer. Returns false, without an exception, if the GPU is not the current one.
+  // Reads the current stream of a GPU, as a pointer. Returns false, without an exception, if the GPU is not the current
+  // one.
   bool read_stream(int device, void*& stream) const {
     const Owned current(PyObject_CallFunctionObjArgs(current_device, nullptr));
     int64_t number = kHost;
@@ -27,7 +28,7 @@ struct Torch {
 // Null until then.
 inline const Torch* torch = nullptr;
 
-// call(), while other threads of Python run.
+// Runs call() while other threads of Python run.
 template <class Call>
 msda_status without_lock(Call&& call) {
   PyThreadState* const thread = PyEval_SaveThread();

@@ -158,7 +158,7 @@ def _draw_partial_sums(axes: Any, addends: np.ndarray, finding: Finding, what: s
 
 
 def _plot_sum(call: Call, finding: Finding) -> Any:
-    """Of an operator that scatters: what each source adds."""
+    """Draws what each source adds, for an operator that scatters."""
     found = contributions(call.path, call.id, finding.name)
     if not found:
         raise CaptureError(f"{call.path}: call {call.id} is of {call.operator or 'a kernel without a known operator'}: nothing is "
@@ -180,7 +180,7 @@ def _plot_sum(call: Call, finding: Finding) -> Any:
 
 
 def plot_cell(finding: Finding) -> Any:
-    """The finding's cell.
+    """Draws the finding's cell.
 
     Of a gradient of a sample: the pixels around it with the cells that the sides landed in; the coordinate in each arithmetic,
     enlarged to units in the last place; and the gradient of each cell, which jumps between cells. Of a pixel's gradient: the samples

@@ -8,7 +8,7 @@ from .figures import BAD, MUTED, OBSERVED, Source, call_of, expected_of, gradien
 
 
 def ulp_distance(observed: np.ndarray, expected: np.ndarray, type_: str) -> np.ndarray:
-    """How many representable numbers of the type lie between the two, as float64; NaN where a side is not finite."""
+    """Returns how many representable numbers of the type lie between the two, as float64; NaN where a side is not finite."""
     def ordered(array: np.ndarray) -> np.ndarray:
         if type_ == "bfloat16":
             bits = array.astype(np.float32).view(np.int32).astype(np.int64)
@@ -25,7 +25,7 @@ def ulp_distance(observed: np.ndarray, expected: np.ndarray, type_: str) -> np.n
 
 
 def _histogram(axes: Any, values: np.ndarray, smallest: float, largest: float, split: Optional[float], title: str) -> None:
-    """On logarithmic axes; zeros have a bar of their own, at the left."""
+    """Draws a histogram on logarithmic axes; zeros have a bar of their own, at the left."""
     positive = values[values > 0]
     low = np.floor(np.log10(max(positive.min(), smallest))) if positive.size else np.log10(smallest)
     high = max(np.ceil(np.log10(min(positive.max(), largest))) if positive.size else 0, low + 1, 1)
@@ -48,7 +48,7 @@ def _histogram(axes: Any, values: np.ndarray, smallest: float, largest: float, s
 
 def plot_errors(source: Source, tensor: Optional[str] = None, against: Optional[str] = None, atol: Optional[float] = None,
                 rtol: Optional[float] = None) -> Any:
-    """Histograms of each recorded gradient: the error as a share of what the tolerance allows, and in units in the last place.
+    """Draws histograms of each recorded gradient: the error as a share of what the tolerance allows, and in units in the last place.
 
     `source` is a call, or a capture of one; `against` the reference (default, where there is one), float64, or another mode or
     result. Without atol and rtol the tolerance is the test's, else the customary one of the type."""

@@ -8,14 +8,14 @@ import numpy as np
 from ..capture import CaptureError
 from ..reading import Call, OpenCapture, open_capture
 
-# Okabe and Ito's, which people with any colour vision can tell apart.
+# Okabe and Ito's, which people with any colour vision can distinguish.
 OBSERVED, EXPECTED, EXACT, BAD, MUTED = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#777777"
 
 Source = Union[Call, OpenCapture, str, os.PathLike[str]]
 
 
 def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> Tuple[Any, np.ndarray]:
-    """A figure and its axes, an array of two dimensions."""
+    """Returns a figure and its axes, an array of two dimensions."""
     try:
         import matplotlib.pyplot as plt
     except ModuleNotFoundError as error:
@@ -27,7 +27,7 @@ def new_figure(rows: int, columns: int, width: float, height: float, **options: 
 
 
 def call_of(source: Source) -> Call:
-    """The call that is meant by a call, or by a capture that holds only one."""
+    """Returns the call that is meant by a call, or by a capture that holds only one."""
     if isinstance(source, Call):
         return source
     if not isinstance(source, (OpenCapture, str, os.PathLike)):
@@ -39,7 +39,7 @@ def call_of(source: Source) -> Call:
 
 
 def gradients_of(call: Call, tensor: Optional[str] = None) -> List[str]:
-    """The recorded gradients, or the named one."""
+    """Returns the recorded gradients, or the named one."""
     names = [name for name in call.outputs if np.issubdtype(call.outputs[name].dtype, np.floating)]
     if tensor is not None and tensor not in names:
         raise CaptureError(f"{call.path}: call {call.id} has no output {tensor}; it has {', '.join(names) or 'none'}")
@@ -49,7 +49,7 @@ def gradients_of(call: Call, tensor: Optional[str] = None) -> List[str]:
 
 
 def expected_of(call: Call, tensor: str, against: Optional[str] = None) -> Tuple[np.ndarray, str]:
-    """The other side of a comparison in float64, and its name: the named one, else the test's reference, else float64."""
+    """Returns the other side of a comparison in float64, and its name: the named one, else the test's reference, else float64."""
     stored = {**call.results, **({"reference": call.reference} if call.reference is not None else {})}
     if against is None:
         against = "reference" if "reference" in stored and tensor in stored["reference"] else "float64"
@@ -61,7 +61,7 @@ def expected_of(call: Call, tensor: str, against: Optional[str] = None) -> Tuple
 
 
 def judged(observed: np.ndarray, expected: np.ndarray, side: str, atol: float, rtol: float) -> Tuple[np.ndarray, np.ndarray]:
-    """The error of each element, NaN where a side is not finite, and its share of what the tolerance allows: above 1 exactly where
+    """Returns the error of each element, NaN where a side is not finite, and its share of what the tolerance allows: above 1 exactly where
     `msda-replay run` says that it is out of tolerance. Two NaN are; equal infinities are if float64 is a side."""
     finite = np.isfinite(observed) & np.isfinite(expected)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -74,7 +74,7 @@ def judged(observed: np.ndarray, expected: np.ndarray, side: str, atol: float, r
 
 
 def tolerance_of(call: Call, atol: Optional[float], rtol: Optional[float]) -> Tuple[float, float, str]:
-    """atol, rtol, and where they are from."""
+    """Returns atol, rtol, and where they are from."""
     recorded = call.tolerance
     if atol is not None or rtol is not None:
         return atol or 0.0, rtol or 0.0, "given"

@@ -21,7 +21,7 @@ def _reduced(array: np.ndarray, keep: Tuple[int, ...]) -> np.ndarray:
 
 
 def _by_place(values: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: Tuple[int, int]) -> np.ndarray:
-    """The largest value of the samples that lie nearest to each pixel."""
+    """Returns the largest value of the samples that lie nearest to each pixel."""
     image = np.full(shape, -1.0)
     np.maximum.at(image, (np.clip(rows, 0, shape[0] - 1), np.clip(columns, 0, shape[1] - 1)), values)
     return np.where(image < 0, np.nan, image)
@@ -53,7 +53,7 @@ def _row(array: np.ndarray) -> np.ndarray:
 
 
 def _image_maps(tensor: str, dims: Tuple[str, ...], error: np.ndarray, share: np.ndarray) -> List[Map]:
-    """Of tensors that are images themselves: the last two dimensions without one of coordinates; of a volume each slice."""
+    """Returns the maps of tensors that are images: the last two dimensions without one of coordinates; each slice of a volume."""
     count = error.ndim - (dims[-1] == "axis")
     if count < 2:
         return [(dims[0] if dims else tensor, _row(error), _row(share))]
@@ -67,7 +67,7 @@ def _image_maps(tensor: str, dims: Tuple[str, ...], error: np.ndarray, share: np
 
 
 def _scale_of(image: np.ndarray) -> Any:
-    """Logarithmic, so that one outlier does not hide the others; no error is drawn as the smallest."""
+    """Returns a logarithmic scale, so one outlier does not hide the others; no error is drawn as the smallest."""
     from matplotlib.colors import LogNorm
 
     errors = image[image > 0]
@@ -79,7 +79,7 @@ def _scale_of(image: np.ndarray) -> Any:
 
 def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional[str] = None, atol: Optional[float] = None,
                  rtol: Optional[float] = None) -> Any:
-    """Maps of the largest error of each pixel, a map for each level (of a volume: each slice) with a colour scale of its own.
+    """Draws maps of the largest error of each pixel, a map for each level (of a volume: each slice) with a colour scale of its own.
     Circles mark pixels with elements out of tolerance. A gradient of samples is shown where the samples lie.
 
     `tensor` is the gradient, by default the first that is out of tolerance; the other arguments are those of plot_errors."""

@@ -16,13 +16,13 @@ AXES = ("x", "y", "z")
 
 
 def exact_coordinate(dialect: str, align: bool, place: float, size: int) -> float:
-    """In exact arithmetic, rounded once. `dialect` is "" for the operator grid_sample, whose places are in [-1, 1]."""
+    """Returns the coordinate in exact arithmetic, rounded once. `dialect` is "" for the operator grid_sample: places in [-1, 1]."""
     at = Fraction(place) if dialect else (Fraction(place) + 1) / 2
     return float(at * (size - 1) if align else at * size - Fraction(1, 2))
 
 
 def coordinate(dialect: str, align: bool, place: float, size: int, real: Any) -> float:
-    """As a kernel of the dialect computes it, as written."""
+    """Returns the coordinate as a kernel of the dialect computes it, as written."""
     place, one, size_ = real(place), real(1), real(size)
     if dialect == "deformable_detr":
         return float(real(exact_coordinate(dialect, align, float(place), size)))  # one fused multiply-add
@@ -33,7 +33,7 @@ def coordinate(dialect: str, align: bool, place: float, size: int, real: Any) ->
 
 
 def _reflected(at: float, size: int, align: bool) -> Tuple[float, int]:
-    """The coordinate after reflection and clipping, and 1, or -1 where it decreases as `at` increases."""
+    """Returns the coordinate after reflection and clipping, and 1, or -1 where it decreases as `at` increases."""
     low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
     if high <= low:
         return 0.0, 1
@@ -63,7 +63,7 @@ class Sample:
         return self.image.shape[::-1]
 
     def _at(self, cell: Sequence[int]) -> float:
-        """The image at integer coordinates, padded."""
+        """Returns the image at integer coordinates, padded."""
         inside = all(0 <= at < size for at, size in zip(cell, self.sizes))
         if not inside and self.padding == "zeros":
             return 0.0
@@ -71,12 +71,12 @@ class Sample:
         return float(self.image[tuple(cell[::-1])])
 
     def scale(self, axis: int) -> float:
-        """Pixels for one unit of the input's coordinate."""
+        """Returns the pixels for one unit of the input's coordinate."""
         size = self.sizes[axis] - (1 if self.align else 0)
         return size if self.dialect else self.signs[axis] * size / 2
 
     def gradient_in(self, cell: int, axis: int) -> float:
-        """The derivative by the input's coordinate where the pixel coordinate of this axis lies in [cell, cell + 1]. In one cell it
+        """Returns the derivative by the input's coordinate where the pixel coordinate of this axis lies in [cell, cell + 1]. In one cell it
         is constant; it jumps between cells."""
         others = [other for other in range(len(self.sizes)) if other != axis]
         lows = {other: int(np.floor(self.exact[other])) for other in others}
@@ -96,14 +96,14 @@ class Sample:
         return total * self.weight * self.scale(axis)
 
     def plane(self) -> np.ndarray:
-        """The image; of a volume the slice nearest to the sample."""
+        """Returns the image; of a volume the slice nearest to the sample."""
         if self.image.ndim == 2:
             return self.image
         return self.image[int(np.clip(round(self.exact[2]), 0, self.sizes[2] - 1))]
 
 
 def _real_of(call: Call, tensor: str) -> Any:
-    """float32 or float64; the operator grid_sample computes 16-bit tensors in that type."""
+    """Returns float32 or float64; the operator grid_sample computes 16-bit tensors in that type."""
     type_ = call.inputs[tensor].type
     if type_ == "float64":
         return np.float64
@@ -111,14 +111,14 @@ def _real_of(call: Call, tensor: str) -> Any:
 
 
 def _padded(call: Call, at: float, size: int) -> Tuple[float, int]:
-    """Where reflection puts a coordinate, and its sign. Other paddings are shown where the sample is."""
+    """Returns where reflection puts a coordinate, and its sign. Other paddings are shown where the sample is."""
     if call.operator == "grid_sample" and call.padding_mode == "reflection":
         return _reflected(at, size, call.align_corners)
     return at, 1
 
 
 def sample_of(call: Call, finding: Finding) -> Sample:
-    """The sample whose gradient the finding is about."""
+    """Returns the sample whose gradient the finding is about."""
     places = list(finding.index)
     if call.operator == "msda":
         b, q, m, level, p = places[:5]
@@ -148,7 +148,7 @@ def sample_of(call: Call, finding: Finding) -> Sample:
 
 
 def sides_of(call: Call, sample: Sample, finding: Finding, axis: int) -> List[Dict[str, Any]]:
-    """How the arithmetics place the sample: the finding's evidence, else the formulas of the recorded side and of grid_sample."""
+    """Returns how the arithmetics place the sample: the finding's evidence, else the formulas of the recorded side and of grid_sample."""
     evidence = finding.evidence
     if evidence.get("axis") == AXES[axis] and "exact_coordinate" in evidence:
         return [{"name": f"{one['side']} ({one['dialect'] or call.operator}, {one['evaluation']})", "coordinate": one["coordinate"],
@@ -161,7 +161,7 @@ def sides_of(call: Call, sample: Sample, finding: Finding, axis: int) -> List[Di
 
 
 def addends_of(call: Call, finding: Finding) -> Tuple[np.ndarray, np.ndarray, Tuple[int, ...], str]:
-    """What the samples add to a pixel of a scattered gradient, in float64: the samples' coordinates, their addends, the pixel, and
+    """Returns what the samples add to a pixel of a scattered gradient, in float64: the samples' coordinates, their addends, the pixel, and
     where it lies. All coordinates are in the order x, y, z."""
     target: Tuple[int, ...]
     sizes: Tuple[int, ...]

@@ -22,7 +22,7 @@ def pytest_addoption(parser):
 
 
 def _watch(config):
-    """That of this session; made before conftest files import torch.testing."""
+    """Returns the watch of this session; made before conftest files import torch.testing."""
     from .assertions import Watch
 
     if _WATCH not in config.stash:

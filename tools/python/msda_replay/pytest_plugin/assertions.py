@@ -31,7 +31,7 @@ class Comparison:
     names: Tuple[str, str] = ("actual", "expected")  # what it calls the two
 
     def arrays(self):
-        """Both as NumPy arrays; None where they are gone or may have changed."""
+        """Returns both as NumPy arrays; None where they are gone or may have changed."""
         pair = [value() if isinstance(value, _Unchanged) else value for value in (self.actual, self.expected)]
         return None if any(value is None for value in pair) else pair
 
@@ -62,7 +62,7 @@ def is_array(value):
 
 
 def to_numpy(value):
-    """A copy on the host. bfloat16 becomes float32, as h5py reads it."""
+    """Returns a copy on the host. bfloat16 becomes float32, as h5py reads it."""
     import numpy
 
     if hasattr(value, "detach"):  # torch
@@ -74,7 +74,7 @@ def to_numpy(value):
 
 
 def _pairs(actual, expected):
-    """The pairs of arrays in equal nestings of sequences and mappings."""
+    """Yields the pairs of arrays in equal nestings of sequences and mappings."""
     if is_array(actual) and is_array(expected):
         yield actual, expected
     elif isinstance(actual, Mapping) and isinstance(expected, Mapping):
@@ -87,7 +87,7 @@ def _pairs(actual, expected):
 
 
 def _of_torch(arguments, actual, expected):
-    """atol and rtol."""
+    """Returns atol and rtol."""
     if arguments.get("rtol") is not None and arguments.get("atol") is not None:
         return arguments["atol"], arguments["rtol"]
     types = [str(value.dtype).replace("torch.", "") for value in (actual, expected)]

@@ -1,4 +1,4 @@
-"""Completes a kept capture: joins its parts, and adds the tolerance and the reference that the test's assertions told."""
+"""Completes a kept capture: joins its parts, and adds the tolerance and the reference of the test's assertions."""
 
 import itertools
 import os
@@ -69,7 +69,7 @@ def _write_contents(file):
 
 @dataclass
 class Told:
-    """What the assertions said of a capture's calls: `by` those that told something; `otherwise_judged` are the tensors, by call and
+    """What the assertions said about a capture's calls: `by` are those that said something; `otherwise_judged` the tensors, by call and
     name, that were compared with another tolerance than the one that the capture has for their call."""
 
     by: List[str] = field(default_factory=list)
@@ -77,14 +77,14 @@ class Told:
     swapped: Dict[str, Tuple[str, str]] = field(default_factory=dict)  # tensors recorded as what a test expects: its two names
 
     def headline(self, verdict):
-        """The verdict, which speaks of the recorded kernel and of the reference, and whose they are where that is not obvious."""
+        """Returns the verdict, which speaks of the recorded kernel and of the reference, and whose they are where that is not obvious."""
         whose = [f"The recorded {tensor} is the test's `{expected}`, the reference its `{actual}`."
                  for tensor, (actual, expected) in self.swapped.items()]
         return " ".join([verdict, *whose]) if verdict else verdict
 
 
 def attach(path, comparisons, marker):
-    """Adds to the capture what the assertions and the marker `msda` say. Returns what they Told."""
+    """Adds to the capture what the assertions and the marker `msda` say. Returns what they say."""
     told = Told()
     with h5py.File(path, "r+") as file:
         calls = [_Call(int(number), group) for number, group in sorted(file["invocations"].items())]
@@ -108,7 +108,7 @@ class _Call:
         self.outputs = {name: dataset[()] for name, dataset in group.get("outputs", {}).items() if dataset.dtype.kind == "f"}
 
     def find(self, array):
-        """The output with this array's numbers, and what turns an array like it into one like the output."""
+        """Returns the output with this array's numbers, and what turns an array like it into one like the output."""
         found = [(name, layout) for name, output in self.outputs.items() if (layout := _layout(array, output)) is not None]
         return found[0] if len(found) == 1 else None  # of several none is guessed
 
@@ -124,7 +124,7 @@ class _Call:
 
 
 def _attach_one(calls, comparison, marker, told):
-    """Whether some call has got its reference by it."""
+    """Returns whether some call has got its reference by it."""
     arrays = comparison.arrays()
     if arrays is None:
         return False

@@ -36,7 +36,7 @@ class Explanation:
 
 
 def command(path, start):
-    """The command that opens a capture, for a shell in the folder `start`."""
+    """Returns the command that opens a capture, for a shell in the folder `start`."""
     relative = os.path.relpath(path, start)
     shown = str(path) if relative.startswith("..") else relative
     return f"{shlex.quote(name_in_shell('msda-replay'))} run {shlex.quote(shown)}"

@@ -16,7 +16,7 @@ rename = os.rename  # as it is now: a test may replace it
 
 
 def name_of(nodeid, attempt):
-    """A file name, without its ending, of letters and digits of any language and a few signs that no shell treats specially."""
+    """Returns a file name, without its ending, of letters and digits of any language and a few signs that no shell treats specially."""
     name = re.sub(r"[^\w.+=]+", "-", nodeid).strip("-.") or "test"
     encoded = name.encode()
     if len(encoded) > _LONGEST_NAME:
@@ -61,17 +61,17 @@ def label_of(path):
 
 
 def is_below(nodeid, base):
-    """Whether a test lies in the folder, file or class with the node id `base`."""
+    """Returns whether a test lies in the folder, file or class with the node id `base`."""
     return not base or nodeid == base or nodeid.startswith((f"{base}/", f"{base}::"))
 
 
 def test_of(label):
-    """The node id in a label that the plugin or the recorder made, without the phase and the attempt."""
+    """Returns the node id in a label that the plugin or the recorder made, without the phase and the attempt."""
     return re.sub(r" \([^()]*\)$", "", label)
 
 
 def _has_ended(path):
-    """Whether the process that a file in a session's folder is named after has."""
+    """Returns whether the process that a file in a session's folder is named after has."""
     process = path.name.split(".")[0]
     try:
         stat = pathlib.Path("/proc", process, "stat").read_text(errors="replace")
@@ -81,7 +81,7 @@ def _has_ended(path):
 
 
 def of_ended_processes(session, wait, since=0):
-    """The captures that processes which have ended left in a session's folder, oldest first: a crashed worker's, or those of
+    """Returns the captures that processes which have ended left in a session's folder, oldest first: a crashed worker's, or those of
     processes that tests started. If asked to, waits for their writers. Files of living processes vanish at any time."""
     end = time.monotonic() + (_PATIENCE if wait else 0)
     while True:
@@ -142,7 +142,7 @@ def remove_session(session, directory):
 
 
 def session_folder():
-    """The folder into which this process and those that it starts record; None if the recorder was not started by the plugin."""
+    """Returns the folder into which this process and those that it starts record; None if the recorder was not started by the plugin."""
     folder, name = os.path.split(os.environ.get("MSDA_RECORD_OUTPUT", ""))
     return folder.replace("%%", "%") if name == "%p.h5" else None
 

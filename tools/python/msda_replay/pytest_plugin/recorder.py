@@ -77,7 +77,7 @@ class Recorder:
         return kernels
 
     def complete(self):
-        """The path of the capture of the calls so far, or None if there were none."""
+        """Returns the path of the capture of the calls so far, or None if there were none."""
         path = ctypes.create_string_buffer(_LONGEST_PATH)
         since = monotonic()
         invocations = self._complete(path, len(path))
@@ -98,7 +98,7 @@ def _command_line():
 
 
 def _is_a_pytest_command(config):
-    """Whether this process is `pytest ARGUMENTS` or `python -m pytest ARGUMENTS`, which can be started again."""
+    """Returns whether this process is `pytest ARGUMENTS` or `python -m pytest ARGUMENTS`, which can be started again."""
     program = sys.argv[0] if sys.argv else ""
     is_pytest = re.fullmatch(r"(pytest|py\.test)(-\d[\d.]*)?(\.py)?", os.path.basename(program)) or program.endswith(
         os.path.join("pytest", "__main__.py"))
@@ -177,7 +177,7 @@ class Launch:
 
 
 def take_session():
-    """The session's folder, in the process that was started again; otherwise None. Its children do not see it."""
+    """Returns the session's folder, in the process that was started again; otherwise None. Its children do not see it."""
     lock, _, session = os.environ.pop(_RESTARTED, "").partition(":")
     if lock:
         os.set_inheritable(int(lock), False)

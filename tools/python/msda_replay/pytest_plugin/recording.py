@@ -201,7 +201,7 @@ class TestRecording:
         self.owners, self.notes, self.torn_down, self.in_teardown = [[]], [], {}, False
 
     def of_children(self, wait):
-        """The captures of processes that this test started and that have ended."""
+        """Returns the captures of processes that this test started and that have ended."""
         folder = files.session_folder()
         since = self.since - 1  # the file system's clock is coarse
         return [path for path in (files.of_ended_processes(folder, wait, since) if folder else [])
@@ -214,7 +214,7 @@ class TestRecording:
                 os.unlink(part)
 
     def capture(self, item):
-        """The capture of the test's calls so far, None if there are none; and the assertions that told something about them."""
+        """Returns the capture of the test's calls so far, None if there are none; and what the assertions said about them."""
         self.take()
         of_fixtures = [part for fixturedef, parts in {**self.fixtures, **self.torn_down}.items() for part in parts
                        if fixturedef.argname in item.fixturenames and files.is_below(item.nodeid, fixturedef.baseid)]
@@ -244,7 +244,7 @@ class TestRecording:
         self.owners = [[]]
 
     def drop_equal_attempts(self, item, fingerprint):
-        """Of attempts that failed with the same numbers the last is kept."""
+        """Keeps only the last of the attempts that failed with the same numbers."""
         for path, properties, earlier in self.failed_attempts.get(item.nodeid, []):
             if earlier == fingerprint and path.exists() and self.attempt(item) > 1:
                 path.unlink()

@@ -34,7 +34,7 @@ def add_options(parser):
 
 
 def _given(config, options, name):
-    """The option, or else its ini twin."""
+    """Returns the option, or else its ini twin."""
     value = getattr(options, name, None)
     return value if value is not None else config.getini(name)
 
@@ -48,7 +48,7 @@ def is_on(config, options):
 
 
 def surveys(config, options):
-    """Whether launches are surveyed; calls are not recorded then."""
+    """Returns whether launches are surveyed; calls are not recorded then."""
     return bool(_given(config, options, "msda_survey")) and _runs_tests(options)
 
 
@@ -89,7 +89,7 @@ class Settings:
         return cls(_directory(config, options), keep == "all", int(last.group(1)) if last else 0, frozenset(causes))
 
     def describe(self):
-        """For the header."""
+        """Returns the line for the header."""
         whose = "all tests" if self.keep_all else "failing tests"
         if self.keep_last:
             whose += f" and of the last {self.keep_last}"
@@ -98,7 +98,7 @@ class Settings:
 
 
 def marker_of(item):
-    """The keywords of the test's nearest marker msda. Fails the test, in its setup, if they are wrong."""
+    """Returns the keywords of the test's nearest marker msda. Fails the test, in its setup, if they are wrong."""
     mark = item.get_closest_marker("msda")
     if mark is None:
         return {}

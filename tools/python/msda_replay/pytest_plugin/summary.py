@@ -14,7 +14,7 @@ _Line = Tuple[str, Dict[str, bool]]  # and its markup
 
 
 class Summary:
-    """Of the process that reports: with xdist the one that starts the workers."""
+    """The summary of the process that reports: with xdist the one that starts the workers."""
 
     def __init__(self, config, settings, obstacle, session):
         self.config, self.settings, self.obstacle, self.session = config, settings, obstacle, session

@@ -9,7 +9,7 @@ from ..programs import name_in_shell
 
 
 class TestSurvey:
-    """Of one process. What a test's launches did is in its reports, which reach the process that sums up."""
+    """The surveys of one process. A test's reports carry what its launches did to the process that sums up."""
 
     __test__ = False
 

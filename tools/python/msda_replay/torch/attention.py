@@ -20,7 +20,7 @@ def _on_host(name, sizes, value):
     if sizes is None or sizes.device.type == "cpu":
         return sizes
     calls.check_together({"value": value, name: sizes})
-    if sizes.is_inference():  # It does not tell when it changes.
+    if sizes.is_inference():  # Its changes are not counted.
         return sizes.cpu()
     known = _on_hosts.get(sizes)
     if known is None or known[0] != sizes._version:
@@ -85,7 +85,7 @@ def _attention_backward(grad_output: torch.Tensor, value: torch.Tensor, spatial_
 
 
 def _empty_gradients(wanted, *inputs):
-    """A custom operator cannot return None: those that are not wanted have no elements."""
+    """Returns gradients; unwanted ones have no elements, because a custom operator cannot return None."""
     return tuple(tensor.new_empty(tensor.shape if is_wanted else 0)
                  for tensor, is_wanted in zip(inputs, wanted))  # fmt: skip
 

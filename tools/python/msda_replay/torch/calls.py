@@ -43,7 +43,7 @@ def native():
 
 
 def address(function):
-    """Of a function of libmsda, as a number."""
+    """Returns the address of a function of libmsda, as a number."""
     return ctypes.cast(getattr(libmsda.library(), function), ctypes.c_void_p).value
 
 
@@ -59,7 +59,7 @@ def check_together(tensors):
 
 
 def _described(name, tensor):
-    """The msda_tensor of a tensor, which must outlive it. Raises TypeError."""
+    """Returns the msda_tensor of a tensor, which must outlive it. Raises TypeError."""
     dtype = _DTYPES.get(tensor.dtype) or str(tensor.dtype).removeprefix("torch.")
     return libmsda.tensor_at(tensor.data_ptr(), dtype, tensor.shape, tensor.stride(), name)
 
@@ -77,7 +77,7 @@ class Function:
 
     @functools.cached_property
     def addresses(self):
-        """Of the functions for the CPU and for a GPU, as numbers."""
+        """The addresses of the functions for the CPU and for a GPU, as numbers."""
         return address(f"msda_{self._name}"), address(f"msda_cuda_{self._name}")
 
     def __call__(self, fields, inputs, arguments):

@@ -35,7 +35,7 @@ def _digest(tensor):
 
 
 def are_kept():
-    """Whether a receipt is kept, so that what a call overwrites must be copied."""
+    """Returns whether a receipt is kept, so that what a call overwrites must be copied."""
     return bool(open_receipts)
 
 

@@ -165,7 +165,7 @@ def _embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sc
 
 
 def empty_grad_input(mode, grad_output, input_size):
-    """With the strides of PyTorch's."""
+    """Returns an empty gradient with the strides of PyTorch's."""
     layout = torch.contiguous_format if mode == "cubic" else suggest_memory_format(grad_output)
     return torch.empty(input_size, dtype=grad_output.dtype, device=grad_output.device, memory_format=layout)
 
@@ -195,8 +195,8 @@ def _roi_align_backward(grad, rois, spatial_scale, rows, columns, N, C, H, W, sa
 
 
 def native_functions():
-    """Of REPLACED, those on a GPU that the module in C++ does without Python where a call is plain, which are most; and index_put_, of
-    which PyTorch has a deterministic way, but a long one. By operator; none where there is no module."""
+    """Returns, by operator, the functions of REPLACED on a GPU that the module in C++ does without Python where a call is plain, as most
+    are; and index_put_, for which PyTorch's deterministic way is long. Returns none if there is no module."""
     module = calls.native()
     if module is None:
         return {}

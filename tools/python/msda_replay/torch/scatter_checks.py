@@ -18,7 +18,7 @@ def dimension(dim, tensor):
 
 
 def check_range(index, size, message=lambda number: "index out of range in self", error=IndexError):
-    """On a CPU only: to know what is on a GPU one would have to wait for it."""
+    """Checks on a CPU only: reading an index on a GPU would wait for it."""
     if index.is_cuda or index.numel() == 0:
         return
     low, high = (int(end) for end in torch.aminmax(index))
@@ -59,7 +59,7 @@ def check_scatter_add(tensor, dim, index, source):
 
 
 def _addresses(tensor):
-    """Where its memory begins and ends, and whether all of it is its own elements."""
+    """Returns where its memory begins and ends, and whether all of it is its own elements."""
     begin, extent = tensor.data_ptr(), tensor.numel()
     if not tensor.is_contiguous():
         extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
@@ -67,7 +67,7 @@ def _addresses(tensor):
 
 
 def _is_free_of_overlap(tensor):
-    """Whether no two elements are one in memory."""
+    """Returns whether no two elements are one in memory."""
     steps = sorted((stride, size - 1) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1)
     reach = 0
     for stride, count in steps:
@@ -79,8 +79,8 @@ def _is_free_of_overlap(tensor):
 
 
 def check_overlap(written, *read):
-    """Of tensors with gaps, which may lie in one another's, it refuses as little as PyTorch does. Elements of the written tensor that are one
-    in memory it refuses all: PyTorch adds to them atomically, and here each has a writer."""
+    """Refuses overlap. If tensors have gaps, in which others may lie, it refuses as little as PyTorch does. It refuses every written
+    tensor with elements that share memory: PyTorch adds to them atomically, and here each has a writer."""
     if written.numel() == 0:
         return
     _require(written.is_contiguous() or _is_free_of_overlap(written),

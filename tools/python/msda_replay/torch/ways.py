@@ -1,7 +1,7 @@
 """PyTorch's and torchvision's deterministic ways round the operators that are replaced, taken out of use meanwhile.
 
 Under torch.use_deterministic_algorithms(True) interpolate and torchvision's roi_align are made of other operators, since their own
-backward passes have no one order: roi_align then takes several times as long. Where these passes are replaced, their own
+backward passes have no fixed order: roi_align then takes several times as long. Where these passes are replaced, their own
 forward passes are the shorter way. The names below are no public ones: with a PyTorch that lacks them the long ways stay, with
 the same promise.
 """
