@@ -1,15 +1,18 @@
-"""How comments of the C++ rooms read, and messages and names of some: a stranger reads a sentence once, who does what, in that order."""
+"""How comments, messages and names read: a stranger reads a sentence once, who does what, in that order."""
 
+import ast
+import io
 import re
+import tokenize
 
 import pytest
 
 from conftest import SOURCE
 
-# The rule reaches one room after the other, comments first: whether it already reaches the room's messages and names.
-ROOMS = {"analysis": True, "replay": True, "recorder": False}
-# This one comes last.
-NOT_YET = ("replay/diff/",)
+SUFFIXES = (".cpp", ".h", ".cu", ".cuh", ".py", ".css")
+# What is read of each room: all of it, or only its comments. The rule reaches one room after the other; the inner room comes first.
+ALL, COMMENTS = "all", "comments"
+ROOMS = {"analysis/": ALL, "replay/diff/": COMMENTS, "replay/": ALL, "recorder/": COMMENTS, "kernels/": COMMENTS, "tools/": COMMENTS}
 
 # Names of members in JSON, which stay as they are.
 KEYS = re.compile(r'"(?:told|tells)"')
@@ -38,41 +41,86 @@ def code_of(line):
     return re.sub(r"//.*", "", re.sub(r'"(?:[^"\\]|\\.)*"', '""', line))
 
 
-def comment_of(line):
-    """A line's comment, without literals."""
-    return "".join(re.findall(r"//.*", re.sub(r'"(?:[^"\\]|\\.)*"', '""', line)))
-
-
-def forms_in(line, whole=True):
-    """The forms in a line or, unless it is read as a whole, in its comment."""
-    line = KEYS.sub('""', line) if whole else comment_of(line)
+def forms_in(line):
+    line = KEYS.sub('""', line)
     return [form for form, pattern in FORMS.items() if pattern.search(code_of(line) if form in ONLY_IN_CODE else line)]
 
 
+def docstring_lines(text):
+    """Returns the numbers of the lines of all docstrings."""
+    numbers = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            numbers.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return numbers
+
+
+def comments_in_python(text):
+    lines, docstrings = text.splitlines(), docstring_lines(text)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], "//" + token.string[1:]
+    yield from ((number, lines[number - 1]) for number in sorted(docstrings))
+
+
+def comments_in_cpp(text):
+    is_inside = False  # a comment between /* and */
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = re.sub(r'"(?:[^"\\]|\\.)*"', lambda literal: "x" * len(literal[0]), line)
+        if is_inside:
+            yield number, re.sub(r"^\s*\*?(?!/)", "//", line.split("*/")[0])
+        elif found := re.search(r"//|/\*", bare):
+            yield number, "//" + line[found.end():].split("*/")[0]
+        is_inside = "*/" not in bare if is_inside else "/*" in bare.split("//")[0] and "*/" not in bare
+
+
+def read_lines(name, text, what):
+    """Yields the number and the text of each line that is read of a file, with // before comments."""
+    if what == COMMENTS:
+        yield from comments_in_python(text) if name.endswith(".py") else comments_in_cpp(text)
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        yield number, line.replace("#", "//", 1) if name.endswith(".py") else line
+
+
+def forms_of_room(line, what):
+    return [form for form in forms_in(line) if what == ALL or form not in ONLY_IN_CODE]
+
+
 def files():
-    for room in ROOMS:
-        for path in sorted((SOURCE / room).rglob("*")):
-            name = str(path.relative_to(SOURCE))
-            if path.suffix in (".cpp", ".h", ".py", ".css") and not name.startswith(NOT_YET):
-                yield name, path.read_text()
+    """Yields the name, the text and what is read of each file."""
+    for path in sorted(path for room in ("analysis", "replay", "kernels", "tools") for path in (SOURCE / room).rglob("*")):
+        name = str(path.relative_to(SOURCE))
+        if path.suffix in SUFFIXES:
+            yield name, path.read_text(), next(what for room, what in ROOMS.items() if name.startswith(room))
 
 
 def test_sentences_and_names_read_once():
     found = []
-    for name, text in files():
-        for number, line in enumerate(text.splitlines(), 1):
-            if name.endswith(".py"):
-                line = line.replace("#", "//", 1)
-            whole = ROOMS[name.split("/")[0]]
-            found += [f"{name}:{number}: {form}\n    {line.strip()}" for form in forms_in(line, whole)]
+    for name, text, what in files():
+        for number, line in read_lines(name, text, what):
+            found += [f"{name}:{number}: {form}\n    {line.strip()}" for form in forms_of_room(line, what)]
     assert not found, "\n".join(found)
 
 
 def test_the_rooms_are_read():
-    names = [name for name, _ in files()]
-    assert len(names) > 750
-    for name in ("analysis/analyze.cpp", "replay/export/python/check.py", "recorder/preload/trail/trail.cpp"):
-        assert name in names
+    read = {name: what for name, _, what in files()}
+    assert len(read) > 700 and {what for name, what in read.items() if name.startswith(("analysis/", "replay/export/"))} == {ALL}
+    for name in ("replay/diff/align.cpp", "kernels/own_operator.h", "kernels/cuda/msda/runs.cuh", "tools/python/msda_replay/memory.py"):
+        assert read[name] == COMMENTS
+
+
+@pytest.mark.parametrize("name, text, numbers", [
+    ("a.h", "/* Of this header. */\nint of = 1;", [1]),
+    ("a.h", "/* One line\n * Those of the other. */\nint told = 1;", [2]),
+    ("a.h", "int a; /* Of one. */\nint b = 1;  // Of two.", [1, 2]),
+    ("a.h", 'const char* text = "// Of one";\nconst bool tells = told;', []),
+    ("a.py", 'def f(told):\n    """Of all."""\n    return told["told"]  # what it tells\n', [2, 3]),
+    ("a.py", 'text = "# Of one"\ntext = """Of two"""\n', []),
+])
+def test_only_comments_are_read(name, text, numbers):
+    lines = read_lines(name, text, COMMENTS)
+    assert [number for number, line in sorted(lines) if forms_of_room(line, COMMENTS)] == numbers
 
 
 @pytest.mark.parametrize("line, forms", [
@@ -97,16 +145,3 @@ def test_the_rooms_are_read():
 ])
 def test_the_forms_are_found(line, forms):
     assert len(forms_in(line)) == forms, forms_in(line)
-
-
-@pytest.mark.parametrize("line, forms", [
-    ("  // Of a launch in this row: what it writes.", 1),
-    ("  // What the driver tells about a launch.", 1),
-    ("  int64_t left = 0;  // What mends it.", 1),
-    ('  return Refusal{"not the 17 that its name tells"};', 0),
-    ('  open("http://tells");', 0),
-    ("  evidence->tell(message.texts);  // a list of texts", 0),
-    ("for (const Finding& one : findings) add(one);", 0),
-])
-def test_the_forms_are_found_in_comments_alone(line, forms):
-    assert len(forms_in(line, whole=False)) == forms, forms_in(line, whole=False)
