@@ -13,11 +13,10 @@ bool names_any(std::string_view text, std::initializer_list<std::string_view> wo
 }  // namespace
 
 bool is_of_library(std::string_view demangled) {
-  return names_any(demangled, {"cudnn",  "cutlass",     "cublas",     "xmma",       "nvjet",       "gemm",
-                               "gemv",   "winograd",    "convolve",   "conv2d",     "dgrad",       "wgrad",
-                               "fft",    "splitK",      "nchwToNhwc", "nhwcToNchw", "flip_filter", "region_transform",
-                               "volta_", "turing_",     "ampere_",    "hopper_",    "sm80_",       "sm90_",
-                               "sm100_", "implicit_con"});
+  return names_any(demangled,
+                   {"cudnn",    "cutlass", "cublas",  "xmma",    "nvjet", "gemm",   "gemv",       "winograd",
+                    "convolve", "conv2d",  "dgrad",   "wgrad",   "fft",   "splitK", "nchwToNhwc", "nhwcToNchw",
+                    "volta_",   "turing_", "ampere_", "hopper_", "sm80_", "sm90_",  "sm100_",     "implicit_con"});
 }
 
 bool is_of_triton(std::string_view name) {

@@ -65,7 +65,10 @@ class FirstFinder {
     for (auto cluster = clusters.begin(); cluster != end; ++cluster) without_effect.push_back(cluster->root);
     if (end == clusters.end()) {
       constexpr size_t kToBeSure = 1024;
-      const bool is_equal = clusters.empty() || clusters.back().equal_behind >= kToBeSure;
+      const bool is_equal = std::ranges::all_of(clusters, [&](const Cluster& cluster) {
+        const bool is_last = &cluster == &clusters.back();
+        return is_unexplained(part_of(pairs_[cluster.root])) && (!is_last || cluster.equal_behind >= kToBeSure);
+      });
       return is_equal ? only_one_has(std::move(without_effect)) : part_at(clusters.front().root);
     }
     FirstDivergence found = part_at(end->root);
@@ -128,14 +131,14 @@ class FirstFinder {
   std::vector<ParameterDifference> deciding_parameters(const ComparedPair& pair) const {
     std::vector<ParameterDifference> differences = parameter_differences(a_, pair.a, b_, pair.b);
     if (differences.empty() || draws_random_numbers(a_, pair.a)) return differences;
-    std::set<size_t> of_no_account;
+    std::set<size_t> indifferent;
     for (const ComparedPair& other : pairs_) {
       const bool tells = other.result == PairResult::kEqual && other.other_parameters && !other.other_code &&
                          a_.row(other.a).kernel == a_.row(pair.a).kernel;
       if (!tells) continue;
-      for (const auto& word : parameter_differences(a_, other.a, b_, other.b)) of_no_account.insert(word.offset);
+      for (const auto& word : parameter_differences(a_, other.a, b_, other.b)) indifferent.insert(word.offset);
     }
-    std::erase_if(differences, [&](const auto& word) { return of_no_account.contains(word.offset); });
+    std::erase_if(differences, [&](const auto& word) { return indifferent.contains(word.offset); });
     return differences;
   }
 

@@ -59,6 +59,12 @@ def test_a_result_that_nothing_shows_is_a_note(diff):
     assert told["notes"][0].startswith("another result of 1 launch behind which many are equal, first launch")
 
 
+def test_a_result_of_other_parameters_is_no_note(diff):
+    b = with_scratch(training(STEPS))
+    b[at(RELU, EARLY)].parameters = parameters(None, 4097)
+    assert first_of(diff(training(STEPS), b, 1)) == (at(RELU, EARLY), "other_parameters", None)
+
+
 @pytest.mark.parametrize("step", [STEPS - 1, STEPS - 100])
 def test_a_result_near_the_end_is_no_note(diff, step):
     """Fewer than 1,024 launches behind it are too few to say so: it may be what the program was run for."""
