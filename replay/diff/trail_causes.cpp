@@ -21,7 +21,6 @@ using analysis::thousands;
 using capture::TrailKind;
 using capture::TrailRow;
 using Evidence = std::optional<std::string>;
-using Words = std::initializer_list<std::string_view>;
 
 struct PartingCase {
   const TrailRun &a, &b;
@@ -39,10 +38,6 @@ struct PartingCase {
     return std::ranges::any_of(part.b, [&](size_t row) { return holds(b, row); });
   }
 };
-
-bool has_any(std::string_view text, Words words) {
-  return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != text.npos; });
-}
 
 std::string name_of_kernel(const TrailRun& run, size_t row) { return text::demangled(run.kernel(row).name); }
 

@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <map>
-#include <set>
-#include <string_view>
 
 #include "analysis/finding.h"
 #include "recorder/text/demangle.h"
