@@ -248,6 +248,7 @@ template <class Function>
 auto waited(Hook<Function> hook) {
   return [hook](auto... arguments) {
     program_waits();
+    flush_trail();
     const Result result = hook(arguments...);
     if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(stream_of(hook, arguments)...);
     program_waited();
@@ -260,6 +261,7 @@ auto waited(Hook<Function> hook) {
 template <class Function>
 auto queried(Hook<Function> hook) {
   return [hook](auto stream_or_event) {
+    flush_trail();
     const Result result = hook(stream_or_event);
     if (trails() && result == cuda::kSuccess) Trail::instance().host_waited(stream_of(hook, stream_or_event));
     return result;
@@ -273,6 +275,7 @@ auto ended_context(Hook<Function> hook) {
     if (inside) return hook(context_or_device);
     const auto no_trial = undisturbed_turn();
     program_waits();
+    flush_trail();
     recording().drain();  // launches under way would never finish
     const EndOfStream end;
     context_unloaded();  // first: before it returns, another thread may get a handle that was of this context
@@ -290,6 +293,7 @@ auto destroyed_stream(Hook<Function> hook) {
   return [hook](cuda::Stream stream) {
     const EndOfStream end;
     const auto no_trial = undisturbed_turn();
+    flush_trail();
     // Done first: afterwards the handle may be reused.
     if (surveys()) Survey::instance().memory().stream_destroyed(stream);
     return hook(stream);

@@ -29,11 +29,17 @@ void note_stream(const auto&) {}
 // While it lives no launch is run again, and repeated launches have ended.
 inline TrialLock::Turn undisturbed_turn() { return surveys() ? Survey::instance().no_trial() : TrialLock::Turn(); }
 
+// Gives the device the digests that it has not been given yet: after this, memory may change.
+inline void flush_trail() {
+  if (trails()) Trail::instance().flush();
+}
+
 // Handles calls that must not happen while a launch is run again, or that give a stream work which may wait for the
 // program.
 template <class Hook>
 auto undisturbed(Hook hook) {
   return [hook](auto... arguments) {
+    flush_trail();
     if (!surveys()) return hook(arguments...);
     const auto alone = Survey::instance().no_trial();
     (note_stream(arguments), ...);

@@ -23,7 +23,6 @@ struct KnownWrites {
   uint32_t parts = 0;              // their entry of the trail's list
   std::vector<RowPart> ranges;     // by the offset of the address
   std::vector<DeviceRange> plain;  // the same, without the offsets
-  bool was_digested = false;       // in this context, so that to digest it again loads no code
 };
 
 // What is the same each time that a launch is repeated.
@@ -38,6 +37,7 @@ struct FoundLaunch {
   std::vector<DeviceRange> reaches;                    // allocations at its addresses
   std::shared_ptr<KnownWrites> writes;                 // null until its parts are known
   bool has_notes = true;    // some of its memory gets rows of its own: fresh memory once, the host's each time
+  bool may_write_anywhere = true;  // else only what it wrote before, as far as is known
   bool is_passing = false;  // the next equal launch may differ from it, and nothing shows that
 };
 

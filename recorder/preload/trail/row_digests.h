@@ -1,4 +1,6 @@
-// Digests what rows of a trail wrote, right behind their work on its own stream; no thread waits for the digests.
+// Digests what rows of a trail wrote, behind their work on its own stream; no thread waits for the digests. A launch costs
+// the program more time than anything else that a trail does, so one digests what several rows wrote. Their memory must
+// not change before it: whoever is about to give a stream work that may change it calls flush() first.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +22,14 @@ class RowDigests {
  public:
   explicit RowDigests(TrailRows& rows) : rows_(rows) {}
 
-  // Starts the digests of a row. Needs the stream's context to be current. Returns false if the row gets no digest.
-  bool start(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
+  // Digests the parts of a row with those of later rows, at flush() at the latest. `context` is the stream's. If the
+  // device does not digest them, the row gets no digest.
+  void add(uint64_t row, std::span<const RowPart> parts, cuda::Context context, cuda::Stream stream);
+  // Returns whether rows wait for flush() whose parts must be digested before the device writes to these ranges, in this
+  // stream: work in another stream may do so at any time.
+  bool must_flush_before(std::span<const DeviceRange> ranges, cuda::Context context, cuda::Stream stream) const;
+  // Gives the device the digests of the rows that wait for it.
+  void flush();
   // Hands the digests that the device has finished over to their rows.
   void collect();
   bool are_under_way() const { return !under_way_.empty(); }
@@ -29,20 +37,27 @@ class RowDigests {
   void give_up();
 
  private:
-  bool start_some(uint64_t row, std::span<const RowPart> parts, cuda::Stream stream);
-
   struct Part {
+    uint64_t row;
     uint32_t number;
     uint64_t bytes;
   };
   struct UnderWay {
-    uint64_t row;
     Digests digests;
-    std::vector<Part> parts;
+    std::vector<Part> parts;  // in the order of their rows
   };
+  // Calls `end` with the number of each row that has any of these parts.
+  template <class End>
+  static void for_each_row(const std::vector<Part>& parts, End&& end);
+
   TrailRows& rows_;
   std::deque<UnderWay> under_way_;
-  std::vector<DeviceRange> ranges_;  // of the next launch: room that is used again
+  // Those that wait for flush(), all of one stream.
+  cuda::Context context_ = nullptr;
+  cuda::Stream stream_ = nullptr;
+  std::vector<Part> parts_;
+  std::vector<DeviceRange> ranges_;  // of the parts
+  uint64_t bytes_ = 0;               // of all ranges
 };
 
 }  // namespace msda::record

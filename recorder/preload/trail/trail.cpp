@@ -3,6 +3,9 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -36,6 +39,7 @@ Trail& Trail::instance() {
 
 Trail::Trail() : space_(config().survey_share) {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
+  std::atexit([] { instance().flush(std::chrono::seconds(1)); });  // the driver, which was first, ends after that
 }
 
 // The driver does not work in a child. Nothing is destroyed, because another thread of the parent may have been
@@ -58,10 +62,9 @@ void Trail::forget_in_child() {
 }
 
 // Takes the lock. A launch that finds it held for long gets no row: its thread must go on, as others may wait for it.
-std::unique_lock<std::timed_mutex> Trail::lock() {
-  constexpr std::chrono::seconds kPatience{10};
+std::unique_lock<std::timed_mutex> Trail::lock(std::chrono::seconds patience) {
   std::unique_lock held(mutex_, std::try_to_lock);  // which looks at no clock
-  if (!held) static_cast<void>(held.try_lock_for(kPatience));
+  if (!held) static_cast<void>(held.try_lock_for(patience));
   return held;
 }
 
@@ -89,6 +92,12 @@ Trail::Function& Trail::function_of(cuda::Context context, cuda::Function functi
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
   known->draws_random_numbers = tells_of_random_numbers(known->kernel.layout.kernel);
+  // Atomics go to addresses that data decide, and blocks that communicate may be of several streams, or devices.
+  const auto& facts = known->kernel.facts.integers;
+  known->may_write_anywhere = std::ranges::any_of(std::array{"float_atomics", "may_communicate"}, [&](const char* fact) {
+    const auto found = facts.find(fact);
+    return found == facts.end() || found->second != 0;
+  });
   const auto& parameters = known->kernel.layout.parameters;
   const size_t bytes = parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
   if (known->kernel.image != nullptr) {
@@ -186,6 +195,10 @@ void Trail::begin(FoundLaunch& launch, Ticket& ticket) {
     ticket.writes = launch.writes;
   }
   if (is_unordered(launch, ticket, row.stream)) row.flags |= Row::kIsUnordered;
+  if (!ticket.is_known || launch.may_write_anywhere ||
+      digests_.must_flush_before(ticket.writes->plain, ticket.context, ticket.stream)) {
+    digests_.flush();
+  }
   ticket.row = rows_.append(row, launch.words.place);
   rows_.awaits(next);  // that it is given to the device
   for (const auto& [offset, word] : launch.changes) rows_.changed_word(offset, word);
@@ -284,6 +297,7 @@ std::shared_ptr<FoundLaunch> Trail::look_up(const Launched& launched, Function& 
   auto launch = std::make_shared<FoundLaunch>(words_of({parameters.begin(), parameters.end()}, memory_));
   launch->row.kernel = function.entry;
   launch->row.configuration = rows_.configuration(launched);
+  launch->may_write_anywhere = function.may_write_anywhere;
   launch->launches =
       &function.launches.try_emplace(launch->row.configuration, function.draws_random_numbers).first->second;
   return launch;
@@ -297,7 +311,7 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     ticket.context = current_context();
     ticket.stream = launched.stream;
     Function& function = function_of(ticket.context, launched.function);
-    if (!is_wanted(function, *ticket.recording)) return;
+    if (!is_wanted(function, *ticket.recording)) return digests_.flush();
     memo_.enter(launched, function.kernel.layout, function.read, &function);
     const uint64_t version = version_of_words(memory_);  // before: the look-up itself may change it
     const auto known = memo_.find(version);
@@ -317,7 +331,7 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
     const auto held = lock();
     if (!held || ticket.recording->is_over()) return;
     std::optional<RelaxedCapture> relaxed;
-    if (ticket.writes == nullptr || !ticket.writes->was_digested) relaxed.emplace();
+    if (ticket.learns != nullptr) relaxed.emplace();
     const uint64_t row = *ticket.row;
     const auto end = [&](bool is_digested) {
       if (is_digested) return rows_.arrived(row);
@@ -327,9 +341,7 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
     if (result != cuda::kSuccess) {
       end(false);
     } else if (ticket.is_known) {
-      if (ticket.writes != nullptr) {
-        ticket.writes->was_digested = digests_.start(row, ticket.writes->ranges, ticket.stream);
-      }
+      if (ticket.writes != nullptr) digests_.add(row, ticket.writes->ranges, ticket.context, ticket.stream);
       end(true);
     } else {
       if (ticket.learns != nullptr) {

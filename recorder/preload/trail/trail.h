@@ -78,6 +78,8 @@ class Trail {
   void host_waited(cuda::Stream stream) noexcept;
   void host_waited(cuda::Event event) noexcept;
   void host_waited(cuda::Context = nullptr) noexcept;  // for all
+  // Called before anything that lets others know that the device is done, and then change what it wrote.
+  void flush(std::chrono::seconds patience = std::chrono::seconds(10)) noexcept;
   // Frees the trail's own memory, because an allocation of the program's failed. Returns false if it has none.
   bool make_room() noexcept;
   void context_ends(cuda::Context context) noexcept;
@@ -91,11 +93,12 @@ class Trail {
     uint32_t entry = 0;
     std::vector<std::byte> read;  // 0 for each byte of its parameters that it does not read; empty: it reads all
     bool draws_random_numbers = false;
+    bool may_write_anywhere = true;                 // not only where earlier launches wrote
     bool is_wanted = false;                         // --kernel selects it
     std::map<uint32_t, FunctionLaunches> launches;  // by configuration
   };
   // Takes the lock, but does not wait so long that the program would stop.
-  std::unique_lock<std::timed_mutex> lock();
+  std::unique_lock<std::timed_mutex> lock(std::chrono::seconds patience = std::chrono::seconds(10));
   template <class Change>
   void locked(Change&& change) noexcept;
   Function& function_of(cuda::Context context, cuda::Function function);

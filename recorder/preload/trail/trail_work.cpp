@@ -31,7 +31,8 @@ void Trail::note_first_use(const MemoryMap::Region& region, cuda::Stream stream)
   row.kind = Row::kFreshMemory;
   row.stream = stream_number(stream);
   const RowPart all{0, {region.address, region.bytes}};
-  digests_.start(rows_.append(row, region.address), {&all, 1}, stream);
+  digests_.add(rows_.append(row, region.address), {&all, 1}, current_context(), stream);
+  digests_.flush();
 }
 
 // Appends a row for what the host, which no hook sees, may have written since.
@@ -42,7 +43,8 @@ void Trail::note_host_memory(const PointerWord& pointer, cuda::Stream stream) {
   row.stream = stream_number(stream);
   const uint64_t left = pointer.region.address + pointer.region.bytes - pointer.address;
   const RowPart part{0, {pointer.address, std::min(left, kMost)}};
-  digests_.start(rows_.append(row, pointer.address), {&part, 1}, stream);
+  digests_.add(rows_.append(row, pointer.address), {&part, 1}, current_context(), stream);
+  digests_.flush();
 }
 
 uint32_t Trail::entry_of_value(uint64_t value) {
@@ -121,7 +123,8 @@ void Trail::begin_work(Work& work) {
   work.row = rows_.append(row, ranges.empty() ? 0 : ranges.front().address);
   rows_.awaits(*work.row);  // that it is given to the device
   const RowPart read{0, work.read};
-  if (work.kind == Row::kCopyOut && work.is_digested) digests_.start(*work.row, {&read, 1}, work.stream);
+  if (work.kind == Row::kCopyOut && work.is_digested) digests_.add(*work.row, {&read, 1}, current_context(), work.stream);
+  digests_.flush();
 }
 
 void Trail::before_work(Work& work) noexcept {
@@ -138,7 +141,7 @@ void Trail::after_work(Work& work, cuda::Result result) noexcept {
       std::vector<RowPart> parts;
       for (const DeviceRange& range : work.written.ranges())
         parts.push_back({static_cast<uint32_t>(parts.size()), range});
-      if (!digest_on_host(work)) digests_.start(*work.row, parts, work.stream);
+      if (!digest_on_host(work)) digests_.add(*work.row, parts, current_context(), work.stream);
       rows_.arrived(*work.row);
     }
     collect();
@@ -150,6 +153,7 @@ void Trail::after_work(Work& work, cuda::Result result) noexcept {
 void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& ticket) noexcept {
   locked([&] {
     if (is_captured(stream)) return;
+    digests_.flush();
     ticket.recording = &recording();
     ticket.context = current_context();
     ticket.stream = stream;
@@ -189,12 +193,16 @@ void Trail::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, 
 }
 
 void Trail::freed(cuda::DevicePointer address) noexcept {
-  locked([&] { memory_.freed(address); });
+  locked([&] {
+    digests_.flush();
+    memory_.freed(address);
+  });
 }
 
 // The program may unmap memory as soon as it knows that its own work is done; the recorder's work comes behind that.
 void Trail::unmapped(const DeviceRange& range) noexcept {
   locked([&] {
+    digests_.flush();
     constexpr double kPatience = 2;  // seconds
     wait(kPatience);
     memory_.unmapped(range);
@@ -207,7 +215,10 @@ void Trail::stream_created(cuda::Stream stream, unsigned flags) noexcept {
 }
 
 void Trail::event_recorded(cuda::Event event, cuda::Stream stream) noexcept {
-  locked([&] { order_.recorded(event, stream_number(stream)); });
+  locked([&] {
+    digests_.flush();
+    order_.recorded(event, stream_number(stream));
+  });
 }
 
 void Trail::stream_waits(cuda::Stream stream, cuda::Event event) noexcept {
@@ -224,6 +235,12 @@ void Trail::host_waited(cuda::Event event) noexcept {
 
 void Trail::host_waited(cuda::Context) noexcept {
   locked([&] { order_.host_waited(); });
+}
+
+void Trail::flush(std::chrono::seconds patience) noexcept {
+  unnoticed([&] {
+    if (const auto held = lock(patience)) digests_.flush();
+  });
 }
 
 bool Trail::make_room() noexcept {
@@ -255,9 +272,8 @@ void Trail::context_ends(cuda::Context context) noexcept {
 // The program ends. The driver may have ended already, or a signal may have interrupted it: it is not called.
 void Trail::report() noexcept {
   try {
-    constexpr std::chrono::seconds kPatience{1};
-    const std::unique_lock lock(mutex_, kPatience);
-    if (!lock) return;
+    const auto held = lock(std::chrono::seconds(1));
+    if (!held) return;
     constexpr double kShortly = 0.5;  // seconds
     wait(kShortly);
     collect();
