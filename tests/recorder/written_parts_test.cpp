@@ -149,6 +149,42 @@ TEST(WrittenParts, ANumberThatMayBeASizeIsNotIndifferent) {
   EXPECT_EQ(launches.next({4096}, all_of(4096)), "?");
 }
 
+// Unused places of a structure hold what was on the stack, which may look like a size: three others show it.
+TEST(WrittenParts, AWordThatManyLaunchesDifferInIsIndifferentThoughItMayBeASize) {
+  Launches launches;
+  for (const uint64_t stale : {64, 128, 192}) launches.next({7, stale}, {0, 48, 20});
+  launches.skip(64);
+  EXPECT_EQ(launches.next({7, 256}, {0, 48, 20}), "?");
+  launches.skip(64);
+  EXPECT_EQ(launches.next({7, 4096}, {0, 48, 20}), "0+0:48");
+  EXPECT_EQ(launches.next({8, 4096}, {0, 48, 20}), "?");
+}
+
+// Or like an address: in three other launches.
+TEST(WrittenParts, AWordThatIsAnAddressInSomeLaunchesMayBeIndifferent) {
+  Launches launches;
+  const auto words = [](uint64_t stale, uint64_t size) { return std::vector<uint64_t>{size, stale, 7}; };
+  launches.next(words(0x4242'4242'4242'0000, 64), all_of(48));
+  for (const uint64_t size : {65, 66}) launches.next(words(spool::TrailRow::kAddress, size), all_of(48));
+  launches.skip(64);
+  EXPECT_EQ(launches.next(words(spool::TrailRow::kAddress, 64), all_of(48)), "?");
+  launches.skip(64);
+  EXPECT_EQ(launches.next(words(0x4242'4242'4242'0000, 67), all_of(48)), "?");
+  launches.skip(64);
+  EXPECT_EQ(launches.next(words(spool::TrailRow::kAddress, 68), all_of(48)), "0+0:48");
+}
+
+TEST(WrittenParts, LaunchesThatWriteMuchAreJoinedAsWell) {
+  Launches launches;
+  launches.next({7, 0x1111'2222'3333'4444}, all_of(1 << 20));
+  launches.skip(64);
+  launches.next({7, 0x2222'2222'3333'4444}, {0, 5'000'000, 5'000'000, false, 8 << 20});
+  launches.next({7, 0x3333'2222'3333'4444}, {0, 5'000'000, 5'000'000, false, 8 << 20});
+  EXPECT_EQ(launches.bytes_to_compare({7, 0x4444'2222'3333'4444}), 8u << 20);
+  launches.skip(64);
+  EXPECT_EQ(launches.next({7, 0x5555'2222'3333'4444}, {}), "0+0:5000000");
+}
+
 // What decided nothing about launches of one dimension may be the stride of those of two.
 TEST(WrittenParts, WordsAreIndifferentOnlyWhileTheOthersAreEqual) {
   const uint64_t kGarbage = uint64_t{0x7001} << 48;

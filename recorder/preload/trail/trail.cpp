@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -92,12 +91,9 @@ Trail::Function& Trail::function_of(cuda::Context context, cuda::Function functi
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
   known->draws_random_numbers = tells_of_random_numbers(known->kernel.layout.kernel);
-  // Atomics go to addresses that data decide, and blocks that communicate may be of several streams, or devices.
-  const auto& facts = known->kernel.facts.integers;
-  known->may_write_anywhere = std::ranges::any_of(std::array{"float_atomics", "may_communicate"}, [&](const char* fact) {
-    const auto found = facts.find(fact);
-    return found == facts.end() || found->second != 0;
-  });
+  // Data decide where atomics go; and of collectives and of unknown code nothing is known.
+  const auto atomics = known->kernel.facts.integers.find("float_atomics");
+  known->may_write_anywhere = atomics == known->kernel.facts.integers.end() || atomics->second != 0;
   const auto& parameters = known->kernel.layout.parameters;
   const size_t bytes = parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
   if (known->kernel.image != nullptr) {

@@ -167,35 +167,51 @@ bool LaunchVariant::has(const std::vector<std::byte>& other) const {
   return true;
 }
 
+// Notes that a launch whose word is this one wrote equal parts. Returns whether enough launches did: words in unused
+// places of a kernel's structures hold what was on the stack before, and that may look like a size or an address.
+bool LaunchVariant::is_seen_to_differ(size_t word, uint64_t value) {
+  constexpr size_t kEnough = 3;
+  std::vector<uint64_t>& seen = seen_to_differ_[word];
+  const bool is_new = value == spool::TrailRow::kAddress || std::ranges::find(seen, value) == seen.end();
+  if (seen.size() < kEnough && is_new) seen.push_back(value);
+  return seen.size() >= kEnough;
+}
+
 // Two launches with other parameters write equal parts: then the words that differ do not decide what is written while
-// the others are equal. Words that may be sizes are excluded: the last bytes that two launches wrote may have been
-// there before. Random numbers have a seed and a place, which are small as well, but sizes stand in more words than
-// that. Returns whether `one` is of this kind now.
+// the others are equal. Of words that may be sizes or addresses more than two launches have to show it: the last bytes
+// that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but sizes
+// stand in more words than that. Returns whether `one` is of this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const {
   if (one.bytes.size() != kind.bytes.size() || one.parts_ != kind.parts_ || one.is_odd_ || kind.is_odd_) return false;
   constexpr int kMostOfRandom = 3;
   std::vector<bool> indifferent = kind.is_indifferent_;
   indifferent.resize(words_in(one.bytes));
   int sizes = 0;
+  bool are_seen = true, are_sizes = true;
   for (size_t i = 0; i < words_in(one.bytes); ++i) {
     const uint64_t a = word_at(one.bytes, i), b = word_at(kind.bytes, i);
     if (a == b || indifferent[i]) continue;
-    if (a == spool::TrailRow::kAddress || b == spool::TrailRow::kAddress) return false;
-    sizes += may_be_size(a, b) || may_be_size(a >> 32, b >> 32);
-    if (sizes > (draws_random_numbers_ ? kMostOfRandom : 0)) return false;
     indifferent[i] = true;
+    const bool is_address = a == spool::TrailRow::kAddress || b == spool::TrailRow::kAddress;
+    const bool is_size = may_be_size(a, b) || may_be_size(a >> 32, b >> 32);
+    if (!is_address && !is_size) continue;
+    are_sizes &= !is_address;
+    ++sizes;
+    are_seen &= kind.is_seen_to_differ(i, a);
   }
+  if (!are_seen && !(draws_random_numbers_ && are_sizes && sizes <= kMostOfRandom)) return false;
   kind.is_indifferent_ = std::move(indifferent);
   return true;
 }
 
 void FunctionLaunches::join_alike(uint64_t row) {
-  constexpr size_t kMostBack = 8, kMostKinds = 32;
+  constexpr size_t kMostBack = 64, kMostKinds = 64;
   for (; compared_ < variants_.size(); ++compared_) {
     LaunchVariant& one = *variants_[compared_];
     one.settle(row);
-    if (one.learnt_ == 0 && !one.is_odd_) break;  // and those after it came later
-    if (one.parts_.empty()) continue;
+    if (!one.learning_.empty()) break;  // and those after it came later
+    bytes_to_compare_ = std::max(bytes_to_compare_, one.bytes_to_compare_);
+    if (one.learnt_ == 0 || one.parts_.empty()) continue;
     const auto take = [&](LaunchVariant& kind) {
       const bool takes = &kind != &one && kind.learnt_ > 0 && join(kind, one);
       version_ += takes;
@@ -237,6 +253,7 @@ LaunchVariant& FunctionLaunches::variant_of(const LaunchWords& words, uint64_t r
   if (known != nullptr) return *known;
   variants_.push_back(std::make_unique<LaunchVariant>());
   variants_.back()->bytes = words.bytes;
+  variants_.back()->bytes_to_compare_ = bytes_to_compare_;
   by_hash_[hash_of(words.bytes)] = variants_.back().get();
   if (variants_.size() >= kMostVariants) ++version_;  // the next call finds none
   return *variants_.back();

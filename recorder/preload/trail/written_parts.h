@@ -69,7 +69,9 @@ class LaunchVariant {
 
  private:
   friend class FunctionLaunches;
+  static constexpr uint64_t kBytesToCompare = 1 << 20;
   bool has(const std::vector<std::byte>& other) const;
+  bool is_seen_to_differ(size_t word, uint64_t value);
   void settle(uint64_t row);
   void add(const LearntLaunch& launch);
 
@@ -77,7 +79,8 @@ class LaunchVariant {
   WrittenParts parts_;
   bool is_sparse_ = false;
   std::vector<bool> is_indifferent_;  // words by number; empty: none
-  uint64_t bytes_to_compare_ = 1 << 20;
+  std::map<size_t, std::vector<uint64_t>> seen_to_differ_;  // words that may be sizes or addresses, in other launches
+  uint64_t bytes_to_compare_ = kBytesToCompare;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it writes addresses, or nothing can be learnt
   bool is_forgotten_ = false;
@@ -107,6 +110,7 @@ class FunctionLaunches {
   std::unordered_map<uint64_t, LaunchVariant*> by_hash_;  // of all words
   std::vector<LaunchVariant*> kinds_;                     // those with indifferent words
   uint64_t version_ = 0;
+  uint64_t bytes_to_compare_ = LaunchVariant::kBytesToCompare;  // the most that any of them needed
   size_t compared_ = 0;  // variants, with those before them
   bool is_new_ = false;
 };
