@@ -57,9 +57,14 @@ void LaunchMemo::enter(const Launched& launched, const Layout& layout, std::span
   hash_ = hash_of_key(key_);
 }
 
-std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) const {
-  const auto found = entries_.find(hash_);
-  if (found == entries_.end()) return nullptr;
+std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) {
+  auto found = entries_.find(hash_);
+  if (found == entries_.end()) {
+    const auto before = entries_before_.find(hash_);
+    if (before == entries_before_.end()) return nullptr;
+    size_ += before->second.key.size();
+    found = entries_.insert(entries_before_.extract(before)).position;
+  }
   const Entry& entry = found->second;
   const bool holds =
       entry.words_version == words_version && entry.launches_version == entry.launch->launches->version();
@@ -67,17 +72,21 @@ std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) const {
   return holds && is_same ? entry.launch : nullptr;
 }
 
-// Forgets everything at times, so that a program that repeats nothing does not fill the memory.
+// Forgets at times what was not found since it did so last: a program that repeats little must not fill the memory.
 void LaunchMemo::keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version) {
-  constexpr size_t kMost = 1 << 14, kMostBytes = 8 << 20;
-  if (entries_.size() >= kMost || size_ + key_.size() > kMostBytes) clear();
+  constexpr size_t kMost = 1 << 13, kMostBytes = 4 << 20;
   forget();
+  if (entries_.size() >= kMost || size_ + key_.size() > kMostBytes) {
+    entries_before_ = std::exchange(entries_, {});
+    size_ = 0;
+  }
   const uint64_t launches_version = launch->launches->version();
   entries_.emplace(hash_, Entry{key_, std::move(launch), words_version, launches_version});
   size_ += key_.size();
 }
 
 void LaunchMemo::forget() {
+  entries_before_.erase(hash_);
   const auto found = entries_.find(hash_);
   if (found == entries_.end()) return;
   size_ -= found->second.key.size();
@@ -86,6 +95,7 @@ void LaunchMemo::forget() {
 
 void LaunchMemo::clear() {
   entries_.clear();
+  entries_before_.clear();
   size_ = 0;
 }
 

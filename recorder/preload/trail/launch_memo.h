@@ -51,7 +51,7 @@ class LaunchMemo {
   std::span<const std::byte> parameters() const { return std::span(key_).subspan(kHeader, bytes_); }
   // Returns what is known of it; null if nothing is, or if that may be outdated. `words_version` is that of
   // version_of_words().
-  std::shared_ptr<FoundLaunch> find(uint64_t words_version) const;
+  std::shared_ptr<FoundLaunch> find(uint64_t words_version);
   // keep() remembers this for the launch that comes, in place of what was known of it; forget() forgets that.
   void keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version);
   void forget();
@@ -64,10 +64,10 @@ class LaunchMemo {
     std::shared_ptr<FoundLaunch> launch;
     uint64_t words_version, launches_version;
   };
-  std::unordered_map<uint64_t, Entry> entries_;  // by the hash of the key
-  size_t size_ = 0;                              // of their keys
-  std::vector<std::byte> key_;                   // of the launch that comes
-  size_t bytes_ = 0;                             // of its parameters
+  std::unordered_map<uint64_t, Entry> entries_, entries_before_;  // by the hash of the key
+  size_t size_ = 0;             // of the keys of entries_
+  std::vector<std::byte> key_;  // of the launch that comes
+  size_t bytes_ = 0;            // of its parameters
   uint64_t hash_ = 0;
 };
 

@@ -205,7 +205,7 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const
 }
 
 void FunctionLaunches::join_alike(uint64_t row) {
-  constexpr size_t kMostBack = 64, kMostKinds = 64;
+  constexpr size_t kMostBack = 64, kMostAlike = 8, kMostKinds = 64;
   for (; compared_ < variants_.size(); ++compared_) {
     LaunchVariant& one = *variants_[compared_];
     one.settle(row);
@@ -218,7 +218,10 @@ void FunctionLaunches::join_alike(uint64_t row) {
       return takes;
     };
     if (std::ranges::any_of(kinds_, [&](LaunchVariant* kind) { return take(*kind); })) continue;
+    size_t alike = 0;  // how many wrote equal parts
     for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_ && kinds_.size() < kMostKinds; ++i) {
+      alike += variants_[i]->parts_ == one.parts_;
+      if (alike > kMostAlike) break;
       if (!take(*variants_[i])) continue;
       kinds_.push_back(variants_[i].get());
       break;
