@@ -143,8 +143,14 @@ void TrailRows::deliver() {
   const auto rows = std::as_bytes(std::span(collected_));
   std::vector<std::byte> payload(rows.begin(), rows.end());
   payload.insert(payload.end(), parameter_bytes_.begin(), parameter_bytes_.end());
+  // Those of rows that still wait are delivered with them: a program that is killed has rows for all its changes.
+  size_t end = part_.changes.size();
+  while (end > 0 && part_.changes[end - 3] >= first_) end -= 3;
+  const std::vector<uint64_t> later(part_.changes.begin() + static_cast<ptrdiff_t>(end), part_.changes.end());
+  part_.changes.resize(end);
   recording().deliver_trail(part_, payload);
   part_ = {};
+  part_.changes = later;
   collected_.clear();
   parameter_bytes_.clear();
 }
