@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -51,7 +52,8 @@ class Program {
     box_ = reinterpret_cast<decltype(box_)>(dlsym(library, "cuMemcpy3DAsync_v2"));
     map_ = reinterpret_cast<decltype(map_)>(dlsym(library, "cuMemMap"));
     unmap_ = reinterpret_cast<decltype(unmap_)>(dlsym(library, "cuMemUnmap"));
-    if (!rows_ || !box_ || !map_ || !unmap_) throw std::runtime_error("libcuda.so.1 lacks functions");
+    query_ = reinterpret_cast<decltype(query_)>(dlsym(library, "cuStreamQuery"));
+    if (!rows_ || !box_ || !map_ || !unmap_ || !query_) throw std::runtime_error("libcuda.so.1 lacks functions");
     if (stray() != 0) client_.allocate(stray());  // what follows lies elsewhere
     for (const char* kernel : {"trail_fill", "trail_link", "survey_read_host", "tiny_kernel"}) {
       functions_[kernel] = client_.load_image(kernel, image_of(kernel, kPlain, false), "data", false);
@@ -189,6 +191,40 @@ class Program {
   // Two streams, with an event between them, and without.
   void orders_streams(int) { use_streams(true); }
   void leaves_streams(int) { use_streams(false); }
+
+  // What a launch wrote is overwritten at once by one of the same stream, or by one of another stream that begins after
+  // it: for an event, or because the host waited or asked until it was done.
+  void hands_over(int times) {
+    CUstream streams[2] = {};
+    for (CUstream& stream : streams) check(client_.api().cuStreamCreate(&stream, kStreamNonBlocking));
+    CUevent event = nullptr;
+    check(client_.api().cuEventCreate(&event, 0));
+    const CUdeviceptr to = client_.upload(std::vector<int>(16));
+    client_.wait_for_all();
+    const std::function<void(CUstream, CUstream)> ways[] = {
+        [](CUstream, CUstream) {},
+        [&](CUstream one, CUstream other) {
+          check(client_.api().cuEventRecord(event, one));
+          check(client_.api().cuStreamWaitEvent(other, event, 0));
+        },
+        [&](CUstream one, CUstream) { check(client_.api().cuStreamSynchronize(one)); },
+        [&](CUstream one, CUstream) {
+          while (query_(one) != CUDA_SUCCESS) {
+          }
+        }};
+    int number = 0;
+    for (int i = 0; i < times; ++i) {
+      for (const auto& hand_over : ways) {
+        CUstream second = &hand_over == ways ? streams[0] : streams[1];
+        fill(to, 16, number, streams[0]);
+        hand_over(streams[0], second);
+        fill(to, 16, number + 100, second);
+        check(client_.api().cuStreamSynchronize(second));
+        for (const int first : {number, number + 100}) say_host("over", numbers(16, first).data(), kBytes);
+        number += 1000;
+      }
+    }
+  }
 
   void threads(int times) {
     std::vector<std::thread> all;
@@ -393,6 +429,7 @@ class Program {
   decltype(&cuMemcpy3DAsync_v2) box_ = nullptr;
   decltype(&cuMemMap) map_ = nullptr;
   decltype(&cuMemUnmap) unmap_ = nullptr;
+  decltype(&cuStreamQuery) query_ = nullptr;
   std::map<std::string, CUfunction> functions_;
 };
 
@@ -412,6 +449,7 @@ int main(int argc, char** argv) {
                                                                  {"adds_to_fresh", &Program::adds_to_fresh},
                                                                  {"orders_streams", &Program::orders_streams},
                                                                  {"leaves_streams", &Program::leaves_streams},
+                                                                 {"hands_over", &Program::hands_over},
                                                                  {"threads", &Program::threads},
                                                                  {"maps", &Program::maps},
                                                                  {"maps_again", &Program::maps_again},
