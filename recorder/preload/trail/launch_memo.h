@@ -36,9 +36,9 @@ struct FoundLaunch {
   std::vector<std::pair<uint32_t, uint64_t>> changes;  // FunctionLaunches::changes_of()
   std::vector<DeviceRange> reaches;                    // allocations at its addresses
   std::shared_ptr<KnownWrites> writes;                 // null until its parts are known
-  bool has_notes = true;    // some of its memory gets rows of its own: fresh memory once, the host's each time
+  bool has_notes = true;           // some of its memory gets rows of its own: fresh memory once, the host's each time
   bool may_write_anywhere = true;  // else only what it wrote before, as far as is known
-  bool is_passing = false;  // the next equal launch may differ from it, and nothing shows that
+  bool is_passing = false;         // the next equal launch may differ from it, and nothing shows that
 };
 
 // Remembers what launches with equal parameters, kernel and configuration have in common, while the same memory is
@@ -65,9 +65,9 @@ class LaunchMemo {
     uint64_t words_version, launches_version;
   };
   std::unordered_map<uint64_t, Entry> entries_, entries_before_;  // by the hash of the key
-  size_t size_ = 0;             // of the keys of entries_
-  std::vector<std::byte> key_;  // of the launch that comes
-  size_t bytes_ = 0;            // of its parameters
+  size_t size_ = 0;                                               // of the keys of entries_
+  std::vector<std::byte> key_;                                    // of the launch that comes
+  size_t bytes_ = 0;                                              // of its parameters
   uint64_t hash_ = 0;
 };
 

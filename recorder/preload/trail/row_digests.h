@@ -1,6 +1,6 @@
-// Digests what rows of a trail wrote, behind their work on its own stream; no thread waits for the digests. A launch costs
-// the program more time than anything else that a trail does, so one digests what several rows wrote. Their memory must
-// not change before it: whoever is about to give a stream work that may change it calls flush() first.
+// Digests what rows of a trail wrote, behind their work on its own stream; no thread waits for the digests. A launch
+// costs the program more time than anything else that a trail does, so one digests what several rows wrote. Their
+// memory must not change before it: whoever is about to give a stream work that may change it calls flush() first.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class RowDigests {
   // Digests the parts of a row with those of later rows, at flush() at the latest. `context` is the stream's. If the
   // device does not digest them, the row gets no digest.
   void add(uint64_t row, std::span<const RowPart> parts, cuda::Context context, cuda::Stream stream);
-  // Returns whether rows wait for flush() whose parts must be digested before the device writes to these ranges, in this
-  // stream: work in another stream may do so at any time.
+  // Returns whether rows wait for flush() whose parts must be digested before the device writes to these ranges, in
+  // this stream: work in another stream may do so at any time.
   bool must_flush_before(std::span<const DeviceRange> ranges, cuda::Context context, cuda::Stream stream) const;
   // Gives the device the digests of the rows that wait for it.
   void flush();

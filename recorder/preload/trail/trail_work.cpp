@@ -123,7 +123,8 @@ void Trail::begin_work(Work& work) {
   work.row = rows_.append(row, ranges.empty() ? 0 : ranges.front().address);
   rows_.awaits(*work.row);  // that it is given to the device
   const RowPart read{0, work.read};
-  if (work.kind == Row::kCopyOut && work.is_digested) digests_.add(*work.row, {&read, 1}, current_context(), work.stream);
+  if (work.kind == Row::kCopyOut && work.is_digested)
+    digests_.add(*work.row, {&read, 1}, current_context(), work.stream);
   digests_.flush();
 }
 

@@ -179,8 +179,8 @@ bool LaunchVariant::is_seen_to_differ(size_t word, uint64_t value) {
 
 // Two launches with other parameters write equal parts: then the words that differ do not decide what is written while
 // the others are equal. Of words that may be sizes or addresses more than two launches have to show it: the last bytes
-// that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but sizes
-// stand in more words than that. Returns whether `one` is of this kind now.
+// that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but
+// sizes stand in more words than that. Returns whether `one` is of this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const {
   if (one.bytes.size() != kind.bytes.size() || one.parts_ != kind.parts_ || one.is_odd_ || kind.is_odd_) return false;
   constexpr int kMostOfRandom = 3;

@@ -78,7 +78,7 @@ class LaunchVariant {
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
   bool is_sparse_ = false;
-  std::vector<bool> is_indifferent_;  // words by number; empty: none
+  std::vector<bool> is_indifferent_;                        // words by number; empty: none
   std::map<size_t, std::vector<uint64_t>> seen_to_differ_;  // words that may be sizes or addresses, in other launches
   uint64_t bytes_to_compare_ = kBytesToCompare;
   int64_t launches_ = 0, learnt_ = 0;
@@ -111,7 +111,7 @@ class FunctionLaunches {
   std::vector<LaunchVariant*> kinds_;                     // those with indifferent words
   uint64_t version_ = 0;
   uint64_t bytes_to_compare_ = LaunchVariant::kBytesToCompare;  // the most that any of them needed
-  size_t compared_ = 0;  // variants, with those before them
+  size_t compared_ = 0;                                         // variants, with those before them
   bool is_new_ = false;
 };
 
