@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "analysis/finding.h"
-#include "recorder/device/random_numbers.h"
+#include "recorder/device/kernel_names.h"
 #include "recorder/text/demangle.h"
 #include "replay/diff/kernel_family.h"
 
@@ -341,7 +341,7 @@ constexpr CauseRule kRules[] = {
 
 bool draws_random_numbers(const TrailRun& run, size_t row) {
   const auto tells = [](const std::string& text) {
-    return record::tells_of_random_numbers(text) || has_any(text, {"aten::rand"});
+    return record::draws_random_numbers(text) || has_any(text, {"aten::rand"});
   };
   return tells(name_of_kernel(run, row)) || is_called_by(run, row, tells);
 }

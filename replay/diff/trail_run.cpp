@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "recorder/capture/isolated_reader.h"
+#include "recorder/device/kernel_names.h"
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
 
@@ -76,7 +77,7 @@ bool is_launch(const TrailRow& row) {
   return row.kind == TrailKind::kLaunch || row.kind == TrailKind::kGraph || row.kind == TrailKind::kCall;
 }
 
-bool is_collective(const TrailRun& run, size_t row) { return run.kernel(row).name.find("nccl") != std::string::npos; }
+bool is_collective(const TrailRun& run, size_t row) { return record::is_collective(run.kernel(row).name); }
 
 bool is_copy(const TrailRow& row) {
   return row.kind == TrailKind::kCopyIn || row.kind == TrailKind::kCopyWithin || row.kind == TrailKind::kCopyOut;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/device/random_numbers.h"
+#include "recorder/device/kernel_names.h"
 
 namespace msda::record {
 namespace {
@@ -200,9 +200,9 @@ TEST(WrittenParts, WordsAreIndifferentOnlyWhileTheOthersAreEqual) {
 
 // Names of kernels that torch 2.11 has; the last is of a product of matrices.
 TEST(RandomNumbers, AreToldByNamesOfKernels) {
-  EXPECT_TRUE(tells_of_random_numbers("_ZN2at6native43_GLOBAL__N__24fused_dropout_kernel_vecIffjLi1ELi4EbEEv"));
-  EXPECT_TRUE(tells_of_random_numbers("at::native::distribution_elementwise_grid_stride_kernel<float, 4>"));
-  EXPECT_FALSE(tells_of_random_numbers("cutlass::gemm::threadblock::DefaultMmaCore<OperandA, operand_b>"));
+  EXPECT_TRUE(draws_random_numbers("_ZN2at6native43_GLOBAL__N__24fused_dropout_kernel_vecIffjLi1ELi4EbEEv"));
+  EXPECT_TRUE(draws_random_numbers("at::native::distribution_elementwise_grid_stride_kernel<float, 4>"));
+  EXPECT_FALSE(draws_random_numbers("cutlass::gemm::threadblock::DefaultMmaCore<OperandA, operand_b>"));
 }
 
 // Random numbers have a seed and a place, which may be small; sizes stand in more words.

@@ -10,20 +10,13 @@
 #include "recorder/device/communication.h"
 #include "recorder/device/cubin.h"
 #include "recorder/device/instructions.h"
+#include "recorder/device/kernel_names.h"
 #include "recorder/device/variables.h"
 #include "recorder/preload/launch/functions.h"
 #include "recorder/preload/session/config.h"
 
 namespace msda::record {
 namespace {
-
-// Parts of the names of kernels that wait for other processes, devices or the host: run again by one of them alone,
-// they never end.
-constexpr std::string_view kCollectives[] = {"nccl", "nvshmem", "msccl", "cross_device_reduce", "multimem"};
-
-bool is_collective(std::string_view name) {
-  return std::ranges::any_of(kCollectives, [&](auto part) { return name.find(part) != name.npos; });
-}
 
 // Returns whether a kernel calls what has effects outside of its memory, or memory of its own. An assertion that fails
 // is no such call: it ends the program, surveyed or not.
@@ -72,7 +65,7 @@ SurveyedKernel examine(cuda::Function function) {
   bool is_kernel = false;
   kernel.layout.kernel = name_of_function(function, is_kernel);
   kernel.layout.parameters = parameters_of(function, is_kernel);
-  if (is_collective(kernel.layout.kernel)) {
+  if (is_collective(kernel.layout.kernel)) {  // run again by one process alone, it would never end
     kernel.never = Unsurveyed::kCollective;
     return kernel;
   }

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
+#include "recorder/device/kernel_names.h"
 #include "recorder/device/parameters_read.h"
-#include "recorder/device/random_numbers.h"
 #include "recorder/preload/driver/change_finder.h"
 #include "recorder/preload/driver/saver.h"
 #include "recorder/preload/session/labels.h"
@@ -90,7 +90,7 @@ Trail::Function& Trail::function_of(cuda::Context context, cuda::Function functi
   known = std::make_unique<Function>();
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
-  known->draws_random_numbers = tells_of_random_numbers(known->kernel.layout.kernel);
+  known->draws_random_numbers = draws_random_numbers(known->kernel.layout.kernel);
   // Data decide where atomics go; and of collectives and of unknown code nothing is known.
   const auto atomics = known->kernel.facts.integers.find("float_atomics");
   known->may_write_anywhere = atomics == known->kernel.facts.integers.end() || atomics->second != 0;
