@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "analysis/causes/causes.h"
-#include "analysis/orders.h"
+#include "analysis/numbers/reordered_sums.h"
 
 namespace msda::analysis {
 namespace {

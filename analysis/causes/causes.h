@@ -4,10 +4,10 @@
 
 #include <optional>
 
-#include "analysis/finding.h"
-#include "analysis/leftover.h"
-#include "analysis/operators/call.h"
-#include "analysis/side.h"
+#include "analysis/causes/finding.h"
+#include "analysis/causes/leftover.h"
+#include "analysis/model/call.h"
+#include "analysis/model/side.h"
 
 namespace msda::analysis {
 

@@ -1,6 +1,6 @@
 // reduced_precision: a side rounded operands, products, sums or results to a type of fewer bits than the tensors have.
-// find_reduction.h decides that for the whole gradient; here an element's value must fit it, and does not fit the
-// arithmetic of the tensors' type, or much worse.
+// find_reduced_precision.h decides that for the whole gradient; here an element's value must fit it, and does not fit
+// the arithmetic of the tensors' type, or much worse.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

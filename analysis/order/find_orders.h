@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 #include "analysis/order/products.h"
 #include "analysis/order/search.h"
 

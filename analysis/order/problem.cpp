@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
 #include "kernels/atomic_sum.h"
 
 namespace msda::analysis {

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
 
 namespace msda::analysis {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
 
 namespace msda::analysis::stress {
 

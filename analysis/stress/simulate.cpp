@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "analysis/evaluate.h"
+#include "analysis/model/evaluate.h"
 #include "kernels/names.h"
 
 namespace msda::analysis::stress {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/cause.h"
-#include "analysis/operators/call.h"
-#include "analysis/side.h"
+#include "analysis/causes/cause.h"
+#include "analysis/model/call.h"
+#include "analysis/model/side.h"
 #include "analysis/stress/generator.h"
 
 namespace msda::analysis::stress {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/analyze.h"
+#include "analysis/judge/analyze.h"
 #include "recorder/text/numbers.h"
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"

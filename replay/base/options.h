@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/compare.h"
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
+#include "analysis/numbers/compare.h"
 #include "kernels/msda.h"
 #include "recorder/capture/isolated_reader.h"
 

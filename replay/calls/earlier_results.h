@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "analysis/leftover.h"
+#include "analysis/causes/leftover.h"
 #include "recorder/capture/isolated_reader.h"
 
 namespace msda::replay {

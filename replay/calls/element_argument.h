@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 
 namespace msda::replay {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
 #include "recorder/capture/capture.h"
 
 namespace msda::replay {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "analysis/operators/abi.h"
+#include "analysis/model/abi.h"
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/msda/call.h"
 #include "analysis/operators/own/call.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 #include "recorder/capture/capture.h"
 
 namespace msda::replay {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
+#include "analysis/model/side.h"
 #include "analysis/operators/msda/call.h"
-#include "analysis/side.h"
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
 

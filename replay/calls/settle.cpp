@@ -6,9 +6,9 @@
 #include <sstream>
 #include <vector>
 
-#include "analysis/analyze.h"
-#include "analysis/compare.h"
-#include "analysis/replay.h"
+#include "analysis/judge/analyze.h"
+#include "analysis/model/owned_side.h"
+#include "analysis/numbers/compare.h"
 #include "kernels/names.h"
 #include "replay/base/errors.h"
 #include "replay/calls/loaded_call.h"

@@ -1,6 +1,6 @@
 #include "replay/calls/tensor_views.h"
 
-#include "analysis/replay.h"
+#include "analysis/model/owned_side.h"
 
 namespace msda::replay {
 namespace {

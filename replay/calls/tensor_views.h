@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 #include "recorder/capture/capture.h"
 
 namespace msda::replay {

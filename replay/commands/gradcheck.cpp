@@ -1,5 +1,5 @@
 // msda-replay gradcheck: analytic gradients against finite differences of the forward pass, kinks recognised.
-#include "analysis/gradcheck.h"
+#include "analysis/judge/gradcheck.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -7,8 +7,8 @@
 
 #include <memory>
 
-#include "analysis/finding.h"
-#include "analysis/replay.h"
+#include "analysis/causes/finding.h"
+#include "analysis/model/owned_side.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
 #include "replay/base/output.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "analysis/stress/suite.h"
 
 namespace msda::replay {

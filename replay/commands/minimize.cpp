@@ -1,5 +1,5 @@
 // msda-replay minimize: the smallest call that is still out of tolerance for the same cause.
-#include "analysis/minimize.h"
+#include "analysis/shrink/minimize.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
 #include "recorder/capture/call_attributes.h"
 #include "recorder/text/environment.h"
 #include "recorder/text/shell.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <span>
 
-#include "analysis/analyze.h"
+#include "analysis/judge/analyze.h"
 #include "recorder/capture/digest.h"
 #include "recorder/text/numbers.h"
 #include "replay/base/errors.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "replay/survey/verdict.h"
 
 namespace msda::replay {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/replay.h"
+#include "analysis/model/owned_side.h"
 #include "kernels/names.h"
 
 namespace msda::replay {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "analysis/compare.h"
+#include "analysis/numbers/compare.h"
 #include "recorder/device/digest.h"
 #include "replay/calls/loaded_call.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <string_view>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "recorder/device/kernel_names.h"
 #include "recorder/text/demangle.h"
 #include "replay/diff/kernel_family.h"

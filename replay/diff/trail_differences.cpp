@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "recorder/text/demangle.h"
 #include "replay/diff/trail_first.h"
 #include "replay/diff/trail_notes.h"

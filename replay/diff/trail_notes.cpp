@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "replay/diff/trail_causes.h"
 #include "replay/diff/trail_differences.h"
 

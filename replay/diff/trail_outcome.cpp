@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "replay/base/errors.h"
 #include "replay/diff/trail_differences.h"
 #include "replay/diff/trail_json.h"

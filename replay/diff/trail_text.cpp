@@ -7,7 +7,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "replay/diff/trail_next.h"
 #include "replay/diff/trail_pairs.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "analysis/replay.h"
+#include "analysis/model/owned_side.h"
 #include "kernels/names.h"
 #include "replay/calls/load_operator.h"
 #include "replay/report/words.h"

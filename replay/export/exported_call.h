@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/compare.h"
+#include "analysis/numbers/compare.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/report/result.h"
 

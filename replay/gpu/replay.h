@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "analysis/operators/device_call.h"
+#include "analysis/model/device_call.h"
 #include "replay/gpu/driver.h"
 
 namespace msda::replay {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "analysis/minimize.h"
+#include "analysis/shrink/minimize.h"
 #include "recorder/capture/capture.h"
 
 namespace msda::replay {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "analysis/minimize.h"
+#include "analysis/shrink/minimize.h"
 
 namespace msda::replay {
 

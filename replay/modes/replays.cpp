@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/compare.h"
+#include "analysis/numbers/compare.h"
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/replay.h"
+#include "analysis/model/owned_side.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/modes/devices.h"
 #include "replay/original/original_result.h"

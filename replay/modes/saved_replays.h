@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/side.h"
+#include "analysis/model/side.h"
 #include "recorder/capture/writer.h"
 #include "replay/base/new_files.h"
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/finding.h"
-#include "analysis/tensor.h"
+#include "analysis/causes/finding.h"
+#include "analysis/numbers/tensor.h"
 #include "replay/base/json.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/loaded_call.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/finding.h"
-#include "analysis/tensor.h"
+#include "analysis/causes/finding.h"
+#include "analysis/numbers/tensor.h"
 #include "replay/base/json.h"
 
 namespace msda::replay {

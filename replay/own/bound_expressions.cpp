@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/bounded.h"
+#include "analysis/numbers/bounded.h"
 #include "replay/base/errors.h"
 #include "replay/own/rounded.h"
 

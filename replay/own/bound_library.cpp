@@ -7,7 +7,7 @@
 #include <bit>
 #include <cmath>
 
-#include "analysis/bounded.h"
+#include "analysis/numbers/bounded.h"
 #include "analysis/operators/own/call.h"
 #include "replay/base/errors.h"
 #include "replay/own/looked_at.h"

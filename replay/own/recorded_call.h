@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 #include "recorder/adapters/user_spec.h"
 #include "recorder/capture/capture.h"
 #include "replay/own/own_operator.h"

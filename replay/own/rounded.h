@@ -1,7 +1,7 @@
 // A number whose every operation is rounded to a type: coordinates as kernels compute them.
 #pragma once
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
 
 namespace msda::replay {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analyze.h"
+#include "analysis/judge/analyze.h"
 #include "recorder/capture/capture.h"
 #include "replay/base/lines.h"
 #include "replay/modes/recorded_order.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "replay/base/json.h"
 
 namespace msda::replay {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "analysis/compare.h"
+#include "analysis/numbers/compare.h"
 #include "replay/modes/replays.h"
 #include "replay/stages/statistics.h"
 

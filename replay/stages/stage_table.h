@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analyze.h"
+#include "analysis/judge/analyze.h"
 #include "replay/base/json.h"
 #include "replay/base/lines.h"
 #include "replay/base/progress.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/call.h"
-#include "analysis/side.h"
+#include "analysis/model/call.h"
+#include "analysis/model/side.h"
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
 #include "replay/stages/statistics.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 
 namespace msda::replay {
 

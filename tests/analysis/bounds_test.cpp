@@ -5,10 +5,10 @@
 #include <cmath>
 #include <random>
 
+#include "analysis/model/side.h"
+#include "analysis/numbers/rounding.h"
 #include "analysis/operators/msda/element.h"
 #include "analysis/operators/msda/landing.h"
-#include "analysis/rounding.h"
-#include "analysis/side.h"
 #include "tests/support/problem.h"
 #include "tests/support/unfused.h"
 

@@ -1,4 +1,4 @@
-#include "analysis/compare.h"
+#include "analysis/numbers/compare.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // gradcheck on every dialect and variant: right gradients pass at random points and on kinks, wrong ones fail, and the
 // naive check is wrong on kinks.
-#include "analysis/gradcheck.h"
+#include "analysis/judge/gradcheck.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-#include "analysis/replay.h"
+#include "analysis/model/owned_side.h"
 #include "tests/support/grid_problem.h"
 #include "tests/support/problem.h"
 

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <random>
 
+#include "analysis/numbers/tensor.h"
 #include "analysis/order/products.h"
 #include "analysis/order/search.h"
 #include "analysis/order/sum_types.h"
-#include "analysis/tensor.h"
 
 namespace msda::analysis {
 namespace {

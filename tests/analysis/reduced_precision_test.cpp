@@ -7,7 +7,7 @@
 #include <functional>
 #include <random>
 
-#include "analysis/narrow.h"
+#include "analysis/numbers/narrow.h"
 #include "tests/support/material.h"
 #include "tests/support/reduced.h"
 

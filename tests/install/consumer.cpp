@@ -1,5 +1,5 @@
 // The C++ libraries from an installed package: a capture written, read back and compared.
-#include <analysis/compare.h>
+#include <analysis/numbers/compare.h>
 #include <recorder/capture/reader.h>
 #include <recorder/capture/writer.h>
 

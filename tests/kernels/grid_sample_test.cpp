@@ -8,7 +8,7 @@
 #include <limits>
 #include <set>
 
-#include "analysis/evaluate.h"
+#include "analysis/model/evaluate.h"
 #include "kernels/tree_sum.h"
 #include "recorder/capture/digest.h"
 #include "tests/support/grid_problem.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-#include "analysis/evaluate.h"
+#include "analysis/model/evaluate.h"
 #include "analysis/operators/own/call.h"
 #include "replay/base/errors.h"
 #include "replay/own/expression_operator.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "analysis/analyze.h"
+#include "analysis/judge/analyze.h"
 #include "tests/support/naive.h"
 #include "tests/support/problem.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/abi.h"
+#include "analysis/model/abi.h"
+#include "analysis/model/side.h"
 #include "analysis/operators/msda/call.h"
-#include "analysis/side.h"
 #include "kernels/msda.h"
 
 namespace msda::tests {

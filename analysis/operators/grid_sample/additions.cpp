@@ -1,5 +1,5 @@
 // The additions to grid_sample's grad_input.
-#include "analysis/operators/additions.h"
+#include "analysis/model/additions.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "analysis/numbers/rounded_real.h"
 #include "analysis/operators/grid_sample/call.h"
-#include "analysis/operators/rounded_real.h"
 #include "kernels/grid_point.h"
 
 namespace msda::analysis {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 #include "kernels/grid_sample.h"
 
 namespace msda::analysis {

@@ -1,7 +1,7 @@
 // grid_sample's backward pass on a GPU.
 #pragma once
 
-#include "analysis/operators/device_call.h"
+#include "analysis/model/device_call.h"
 #include "kernels/grid_sample.h"
 
 namespace msda::analysis {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
+#include "analysis/numbers/rounding.h"
 #include "analysis/operators/grid_sample/cache.h"
 #include "analysis/operators/grid_sample/samples.h"
-#include "analysis/rounding.h"
 
 namespace msda::analysis {
 namespace {

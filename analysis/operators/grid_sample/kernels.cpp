@@ -1,5 +1,5 @@
 // grid_sample's calls as libmsda's kernels take them, whole and in parts.
-#include "analysis/operators/abi.h"
+#include "analysis/model/abi.h"
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/grid_sample/device_call.h"
 #include "kernels/names.h"

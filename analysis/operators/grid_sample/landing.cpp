@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/bounded.h"
+#include "analysis/numbers/bounded.h"
 #include "analysis/operators/grid_sample/call.h"
 
 namespace msda::analysis {

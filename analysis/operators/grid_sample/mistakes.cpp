@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "analysis/operators/fits.h"
+#include "analysis/judge/patterns.h"
+#include "analysis/model/fits.h"
+#include "analysis/model/side.h"
 #include "analysis/operators/grid_sample/cache.h"
 #include "analysis/operators/grid_sample/samples.h"
-#include "analysis/patterns.h"
-#include "analysis/side.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "analysis/numbers/rounding.h"
 #include "analysis/operators/grid_sample/call.h"
-#include "analysis/rounding.h"
 
 namespace msda::analysis {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "analysis/operators/abi.h"
+#include "analysis/model/abi.h"
 #include "analysis/operators/grid_sample/call.h"
 #include "kernels/grid_point.h"
 #include "kernels/names.h"

@@ -8,8 +8,8 @@
 #include <bit>
 #include <cmath>
 
+#include "analysis/numbers/rounding.h"
 #include "analysis/operators/interpolate/call.h"
-#include "analysis/rounding.h"
 
 namespace msda::analysis {
 namespace {

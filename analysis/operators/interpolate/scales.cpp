@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "analysis/compare.h"
+#include "analysis/numbers/compare.h"
 #include "analysis/operators/interpolate/call.h"
 
 namespace msda::analysis {

@@ -1,4 +1,4 @@
-#include "analysis/operators/abi.h"
+#include "analysis/model/abi.h"
 
 #include "analysis/operators/msda/call.h"
 #include "analysis/operators/msda/device_call.h"

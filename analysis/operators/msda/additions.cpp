@@ -1,12 +1,12 @@
 // The additions to deformable attention's grad_value.
-#include "analysis/operators/additions.h"
+#include "analysis/model/additions.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "analysis/numbers/rounded_real.h"
 #include "analysis/operators/msda/element.h"
-#include "analysis/operators/rounded_real.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 
 namespace msda::analysis {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/operators/fits.h"
+#include "analysis/model/fits.h"
 #include "analysis/operators/msda/call.h"
 
 namespace msda::analysis {

@@ -1,6 +1,6 @@
 #include "analysis/operators/msda/device_call.h"
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
 
 namespace msda::analysis {
 namespace {

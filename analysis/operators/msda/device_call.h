@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "analysis/operators/device_call.h"
+#include "analysis/model/device_call.h"
 
 namespace msda::analysis {
 

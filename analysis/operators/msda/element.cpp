@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "analysis/numbers/rounding.h"
 #include "analysis/operators/msda/reduced_element.h"
-#include "analysis/rounding.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {

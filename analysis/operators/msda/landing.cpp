@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/bounded.h"
+#include "analysis/numbers/bounded.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "analysis/landing.h"
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
+#include "analysis/model/landing.h"
 
 namespace msda::analysis {
 

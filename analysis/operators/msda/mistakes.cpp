@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "analysis/groups.h"
+#include "analysis/judge/groups.h"
+#include "analysis/judge/patterns.h"
 #include "analysis/operators/msda/element.h"
-#include "analysis/patterns.h"
 
 namespace msda::analysis {
 namespace {

@@ -1,10 +1,10 @@
 // Which mistakes the ratios of wrong values to right ones show.
-#include "analysis/patterns.h"
+#include "analysis/judge/patterns.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/groups.h"
+#include "analysis/judge/groups.h"
 #include "analysis/operators/msda/call.h"
 
 namespace msda::analysis {

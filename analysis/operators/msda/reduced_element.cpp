@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "analysis/rounding.h"
+#include "analysis/numbers/rounding.h"
 
 namespace msda::analysis {
 namespace {

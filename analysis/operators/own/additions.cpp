@@ -1,6 +1,6 @@
 // The additions to an output of the user's own operator, as `order` reads their order back: each addend as it is
 // computed, as if it were one factor. Kernels may compute it in other roundings, which is why nothing is impossible.
-#include "analysis/operators/additions.h"
+#include "analysis/model/additions.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 #include "analysis/operators/own/definition.h"
 
 namespace msda::analysis {

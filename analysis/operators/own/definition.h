@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/landing.h"
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
+#include "analysis/model/landing.h"
 
 namespace msda::analysis {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/evaluate.h"
+#include "analysis/model/evaluate.h"
+#include "analysis/numbers/rounding.h"
 #include "analysis/operators/own/call.h"
-#include "analysis/rounding.h"
 
 namespace msda::analysis {
 namespace {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/operators/by_chance.h"
+#include "analysis/numbers/by_chance.h"
 #include "analysis/operators/own/call.h"
 
 namespace msda::analysis {

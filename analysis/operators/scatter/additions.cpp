@@ -1,5 +1,5 @@
 // The additions to a scattered gradient, as `order` reads their order back.
-#include "analysis/operators/additions.h"
+#include "analysis/model/additions.h"
 
 #include <fmt/format.h>
 

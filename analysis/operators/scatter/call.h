@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/operators/call.h"
+#include "analysis/model/call.h"
 #include "analysis/operators/scatter/layout.h"
 
 namespace msda::analysis {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/groups.h"
-#include "analysis/operators/by_chance.h"
-#include "analysis/operators/fits.h"
+#include "analysis/judge/groups.h"
+#include "analysis/model/fits.h"
+#include "analysis/model/side.h"
+#include "analysis/numbers/by_chance.h"
 #include "analysis/operators/scatter/table.h"
-#include "analysis/side.h"
 
 namespace msda::analysis {
 namespace {

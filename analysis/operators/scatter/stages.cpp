@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "analysis/evaluate.h"
+#include "analysis/model/evaluate.h"
 #include "analysis/operators/scatter/table.h"
 #include "kernels/parallel.h"
 

@@ -1,7 +1,7 @@
 // Drawings of a finding: the cells of its sample, how the gradient jumps between them, and the samples of its pixel.
 #pragma once
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "replay/report/html/pictures.h"
 #include "replay/report/html/writer.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analyze.h"
+#include "analysis/judge/analyze.h"
 #include "replay/report/result.h"
 
 namespace msda::replay {

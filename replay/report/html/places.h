@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analyze.h"
+#include "analysis/judge/analyze.h"
 #include "replay/report/html/pictures.h"
 
 namespace msda::replay {

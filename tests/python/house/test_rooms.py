@@ -7,53 +7,27 @@ import pytest
 
 from conftest import SOURCE
 
-pytestmark = pytest.mark.pages("docs/architecture.md",
-                                "list the folder and what it may include, as MAY_INCLUDE in this file does")
+pytestmark = pytest.mark.pages("docs/architecture.md", "list the folder and what it may include")
 
-PRELOAD = "recorder/preload/"
-MAY_INCLUDE = {
-    "recorder/spool": {"recorder/spool"},
-    "recorder/capture": {"recorder/capture", "recorder/machine", "recorder/text"},
-    "recorder/device": {"recorder/device"},
-    "recorder/text": {"recorder/text"},
-    "recorder/adapters": {"recorder/adapters", "kernels"},
-    PRELOAD + "session": {PRELOAD + "session", "recorder/spool", "recorder/adapters", "recorder/device", "recorder/machine", "recorder/text"},
-    PRELOAD + "driver": {PRELOAD + "driver", "recorder/spool", "recorder/adapters", "recorder/device", "kernels"},
-    PRELOAD + "launch": {PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
-                         "recorder/device", "kernels"},
-    PRELOAD + "survey": {PRELOAD + "survey", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
-                         "recorder/device", "recorder/machine", "recorder/text"},
-    PRELOAD + "trail": {PRELOAD + "trail", PRELOAD + "survey", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool",
-                        "recorder/adapters", "recorder/device"},
-    PRELOAD + "hooks": {PRELOAD + "hooks", "recorder/device", PRELOAD + "trail", PRELOAD + "survey", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session",
-                        "kernels"},
-    "recorder/writer": {"recorder/writer", "recorder/capture", "recorder/spool", "recorder/device", "recorder/adapters",
-                        "recorder/text", "kernels"},
-}
-
-
-@pytest.mark.parametrize("room", MAY_INCLUDE)
-def test_includes_no_room_above(room):
-    files = [path for path in (SOURCE / room).iterdir() if path.suffix in (".h", ".cpp")]
-    assert files
-    for path in files:
-        for header in re.findall(r'^#include "([^"]+)/[^/"]+"', path.read_text(), re.M):
-            assert header in MAY_INCLUDE[room], f"{path.relative_to(SOURCE)} includes from {header}"
-
-
-def test_every_room_is_here():
-    rooms = {str(path.parent.relative_to(SOURCE)) for path in (SOURCE / "recorder").rglob("*.cpp")}
-    assert rooms == set(MAY_INCLUDE)
-
-
+TOPS = ("kernels", "recorder", "analysis", "replay")
 ROW = re.compile(r"\| `([a-z_/]+)/` \| .* \|(.*)\|$")
+INCLUDE = re.compile(rf'#include "((?:{"|".join(TOPS)})/[^"]+)"')
 
 
 def rooms_of_the_page():
-    """The folders of docs/architecture.md that have a list of what they may include."""
+    """The folders of docs/architecture.md, each with the rooms that it may include."""
     table = (SOURCE / "docs" / "architecture.md").read_text().split("## The way of a tensor")[0]
-    rows = {row[1]: set(re.findall(r"`([a-z_/]+)/`", row[2])) for row in map(ROW.match, table.splitlines()) if row}
-    return {folder: allowed for folder, allowed in rows.items() if folder not in ("tests", "tools")}, rows
+    rows = {row[1]: re.findall(r"`([a-z_/]+)/`", row[2]) for row in map(ROW.match, table.splitlines()) if row}
+    rooms = [room for room in rows if room.startswith(TOPS)]
+
+    def meant(folder):
+        """A folder without a row stands for all rooms in it."""
+        return {folder} if folder in rows else {room for room in rooms if room.startswith(folder + "/")}
+
+    for room in rooms:
+        for folder in rows[room]:
+            assert meant(folder), f"docs/architecture.md: {room}/ may include {folder}/, which is no room"
+    return {room: set().union(*map(meant, rows[room])) - {room} for room in rooms}
 
 
 def room_of(path, rooms):
@@ -62,36 +36,29 @@ def room_of(path, rooms):
     return max(inside, key=len) if inside else None
 
 
+def sources():
+    return [path for top in TOPS for path in (SOURCE / top).rglob("*") if path.suffix in (".h", ".cpp", ".cu", ".cuh")]
+
+
+def folder_of(path):
+    return str(path.parent.relative_to(SOURCE))
+
+
 def test_the_page_lists_the_folders():
-    _, rows = rooms_of_the_page()
-    with_sources = {str(path.parent.relative_to(SOURCE)) for top in ("kernels", "recorder", "analysis", "replay")
-                    for path in (SOURCE / top).rglob("*.cpp")}
-    for folder in with_sources:
-        assert room_of(folder, rows), f"docs/architecture.md does not say what {folder}/ holds"
-    for folder in rows:
-        assert (SOURCE / folder).is_dir(), f"docs/architecture.md: there is no {folder}/"
+    rooms = rooms_of_the_page()
+    for path in sources():
+        assert room_of(folder_of(path), rooms), f"docs/architecture.md does not say what {folder_of(path)}/ holds"
+    for room in rooms:
+        assert (SOURCE / room).is_dir(), f"docs/architecture.md: there is no {room}/"
 
 
 def test_includes_are_those_of_the_page():
-    rooms, _ = rooms_of_the_page()
-    for top in ("kernels", "recorder", "analysis", "replay"):
-        for path in (SOURCE / top).rglob("*"):
-            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
-                continue
-            room = room_of(str(path.parent.relative_to(SOURCE)), rooms)
-            for included in re.findall(r'#include "((?:kernels|recorder|analysis|replay)/[^"]+)"', path.read_text()):
-                other = room_of(str((SOURCE / included).parent.relative_to(SOURCE)), rooms)
-                allowed = {room, *rooms[room]} | ({"analysis/operators", "analysis/causes", "analysis/order"} if room.startswith("analysis") else set())
-                allowed |= {"analysis/operators", "analysis/order"} if "analysis" in rooms[room] else set()
-                assert other in allowed, f"{path.relative_to(SOURCE)} includes {included}"
-
-
-def test_the_engine_knows_no_operator_by_name():
-    for folder in ("analysis", "analysis/causes", "analysis/order"):
-        for path in (SOURCE / folder).iterdir():
-            if path.suffix in (".h", ".cpp"):
-                known = set(re.findall(r'"analysis/operators/([^"]+)"', path.read_text()))
-                assert known <= {"call.h"}, f"{path.relative_to(SOURCE)} includes {known}"
+    rooms = rooms_of_the_page()
+    for path in sources():
+        room = room_of(folder_of(path), rooms)
+        for included in INCLUDE.findall(path.read_text()):
+            other = room_of(folder_of(SOURCE / included), rooms)
+            assert other in {room, *rooms[room]}, f"{path.relative_to(SOURCE)} includes {included}"
 
 
 def test_no_operator_on_a_gpu_includes_another():
@@ -104,19 +71,17 @@ def test_no_operator_on_a_gpu_includes_another():
 
 
 def test_no_folder_of_replay_includes_in_a_circle():
-    rooms, _ = rooms_of_the_page()
-    inside = {room: {other for other in allowed if other.startswith("replay/")} for room, allowed in rooms.items() if room.startswith("replay/")}
-    while inside:
-        free = [room for room, allowed in inside.items() if not allowed & set(inside)]
-        assert free, f"docs/architecture.md: a circle among {sorted(inside)}"
+    left = {room: allowed for room, allowed in rooms_of_the_page().items() if room.startswith("replay")}
+    while left:
+        free = [room for room, allowed in left.items() if not allowed & set(left)]
+        assert free, f"docs/architecture.md: a circle among {sorted(left)}"
         for room in free:
-            del inside[room]
+            del left[room]
 
 
 def test_cbor_is_read_in_one_place():
     """The wheel's C++ library cannot read CBOR as nlohmann/json does by itself, and nothing else is built with it."""
-    readers = {str(path.relative_to(SOURCE)) for top in ("kernels", "recorder", "analysis", "replay") for path in (SOURCE / top).rglob("*")
-               if path.suffix in (".h", ".cpp") and re.search(r"\bfrom_(cbor|msgpack|bson|ubjson)\(", path.read_text())}
+    readers = {str(path.relative_to(SOURCE)) for path in sources() if re.search(r"\bfrom_(cbor|msgpack|bson|ubjson)\(", path.read_text())}
     assert readers == {"recorder/capture/cbor.cpp"}
 
 

@@ -1,0 +1,68 @@
+#include "analysis/model/evaluate.h"
+
+#include <algorithm>
+#include <random>
+#include <span>
+
+#include "kernels/parallel.h"
+
+namespace msda::analysis {
+namespace {
+
+// Halves, quarters, ...: the sum of the first half and the sum of the second half, each rounded.
+double tree_sum(std::span<const double> addends, msda_dtype type) {
+  if (addends.empty()) return 0;
+  if (addends.size() == 1) return addends[0];
+  const size_t half = (addends.size() + 1) / 2;
+  return rounded_to(tree_sum(addends.first(half), type) + tree_sum(addends.subspan(half), type), type);
+}
+
+double sum_in_order(std::span<const double> addends, msda_dtype type) {
+  double sum = 0;
+  for (const double addend : addends) sum = rounded_to(sum + addend, type);
+  return sum;
+}
+
+}  // namespace
+
+double float64_value(const Call& call, const ElementId& id, Cache& cache) {
+  const Precision precision = Precision::of(MSDA_FLOAT64);
+  Place place;
+  for (const Axis& axis : call.axes(id)) {
+    place.push_back(call.landings(call.conventions, axis, precision).front());
+  }
+  return call.element(call.conventions, id, place, {precision, precision}, nullptr, cache).value;
+}
+
+double tree_sum_of(const Addends& addends, msda_dtype type) {
+  return rounded_to(tree_sum(addends.values, type) * addends.scale, type);
+}
+
+void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t seed, int threads,
+              const PutElement& put) {
+  constexpr int64_t kOfATask = 4096;
+  const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+  const int64_t tasks = (elements + kOfATask - 1) / kOfATask;
+  const auto cache = call.new_cache();
+  const msda_dtype type = call.arithmetic();
+  kernels::parallel_for(tasks, kernels::thread_count(threads, tasks), [&](int64_t task, int) {
+    const int64_t end = std::min(elements, (task + 1) * kOfATask);
+    for (int64_t flat = task * kOfATask; flat < end; ++flat) {
+      const ElementId id{gradient, flat, {}};
+      if (mode == EvaluationMode::kFloat64) {
+        put(flat, float64_value(call, id, *cache));
+        continue;
+      }
+      Addends addends = call.addends(call.conventions, id, *cache);
+      if (mode == EvaluationMode::kAtomic && gradient.scattered()) {
+        std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(flat));
+        std::ranges::shuffle(addends.values, random);
+      }
+      const bool in_order = mode == EvaluationMode::kAtomic;
+      put(flat,
+          in_order ? rounded_to(sum_in_order(addends.values, type) * addends.scale, type) : tree_sum_of(addends, type));
+    }
+  });
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,85 @@
+// What a call can be made smaller by: the dimensions whose indices may be left out, and tensors that own their numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/numbers/tensor.h"
+
+namespace msda::analysis {
+
+// Indices that stay, ascending: by cut of a call, or by dimension of a tensor.
+using Kept = std::vector<std::vector<int64_t>>;
+
+// A dimension of a call whose indices may be left out.
+struct Cut {
+  const char* name;    // "query"
+  const char* symbol;  // "Q"
+  int64_t size;
+};
+
+// What samples read, in pixels.
+struct Image {
+  std::string name;               // "level 1"
+  std::vector<const char*> axes;  // symbols of its sides: "H", "W"
+  std::vector<int64_t> sides;     // as `axes`
+};
+
+// A tensor that owns its numbers, row-major.
+struct OwnedTensor {
+  std::string name;
+  msda_dtype dtype = MSDA_FLOAT32;
+  Index shape;
+  std::vector<std::byte> bytes;
+
+  OwnedTensor() = default;
+  // Zeros.
+  OwnedTensor(std::string tensor_name, msda_dtype type, Index of_shape);
+
+  Tensor view() const { return {bytes.data(), dtype, shape}; }
+  bool is_floating() const { return dtype != MSDA_INT32 && dtype != MSDA_INT64; }
+};
+using Inputs = std::vector<OwnedTensor>;
+
+// Whole numbers that have an integer type; store() (tensor.h) takes the others.
+inline void store_integer(OwnedTensor& tensor, int64_t flat, int64_t number) {
+  if (tensor.dtype == MSDA_INT32) {
+    reinterpret_cast<int32_t*>(tensor.bytes.data())[flat] = static_cast<int32_t>(number);
+  } else {
+    reinterpret_cast<int64_t*>(tensor.bytes.data())[flat] = number;
+  }
+}
+
+// Returns all indices of a dimension: 0, 1, ..., size - 1.
+std::vector<int64_t> all_indices(int64_t size);
+
+// Calls visit(small, whole) for every element of a tensor of this shape that stays: its row-major number among those
+// that stay, and among all.
+template <class Visit>
+void for_each_kept(const Index& shape, const Kept& kept, Visit&& visit) {
+  std::vector<size_t> at(shape.size(), 0);
+  for (const auto& indices : kept) {
+    if (indices.empty()) return;
+  }
+  for (int64_t small = 0;; ++small) {
+    int64_t whole = 0;
+    for (size_t i = 0; i < shape.size(); ++i) whole = whole * shape[i] + kept[i][at[i]];
+    visit(small, whole);
+    size_t dimension = shape.size();
+    while (dimension > 0 && ++at[dimension - 1] == kept[dimension - 1].size()) at[--dimension] = 0;
+    if (dimension == 0) return;
+  }
+}
+
+// Returns the elements of a tensor that stay.
+OwnedTensor sliced(const std::string& name, const Tensor& tensor, const Kept& kept);
+
+// Returns the one of that name; throws std::out_of_range.
+const OwnedTensor& tensor_named(std::span<const OwnedTensor> tensors, std::string_view name);
+
+}  // namespace msda::analysis
