@@ -7,7 +7,7 @@
 #include "analysis/causes/finding.h"
 #include "analysis/causes/leftover.h"
 #include "analysis/model/call.h"
-#include "analysis/model/side.h"
+#include "analysis/model/explain.h"
 
 namespace msda::analysis {
 

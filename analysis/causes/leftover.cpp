@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/judge/analyze.h"
+#include "analysis/model/explain.h"
 
 namespace msda::analysis {
 namespace {

@@ -2,24 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "analysis/model/side.h"
+#include "analysis/model/material.h"
 
 namespace msda::analysis {
-
-struct Material;
-
-// A gradient that an earlier call returned.
-struct EarlierResult {
-  int64_t invocation = 0;
-  std::string tensor;            // "grad_value"
-  std::string digest;            // of its bytes
-  std::function<Tensor()> read;  // without data if it cannot be had; good as long as a copy of this is
-};
 
 // The result of an earlier launch in a buffer that was not zeroed.
 struct Leftover {

@@ -12,6 +12,7 @@
 #include "analysis/judge/detect_arithmetic.h"
 #include "analysis/judge/examine.h"
 #include "analysis/judge/find_reduced_precision.h"
+#include "analysis/judge/fits.h"
 #include "analysis/judge/order_certificates.h"
 #include "analysis/judge/verdict.h"
 
@@ -119,12 +120,10 @@ class Analysis {
     if (reference_) examine(*reference_, NonFinite::kAsTorch, false);
     examine(material_.float64, NonFinite::kMismatch, false);
     for (const Side& side : material_.replays) {
-      if (side.is_replay("grid_sample") && recorded_.conventions.dialect != MSDA_GRID_SAMPLE) {
-        examine(side, NonFinite::kAsTorch, true);
-      }
+      if (side.is_replay_beside(recorded_.conventions)) examine(side, NonFinite::kAsTorch, true);
     }
     for (const Side& side : material_.replays) {
-      if (side.is_replay("grid_sample")) continue;
+      if (side.is_replay_beside(recorded_.conventions)) continue;
       state(recorded_, side);
       state(side, material_.float64);
     }
@@ -291,9 +290,7 @@ class Analysis {
     const int64_t apart = mismatches("reference");
     const bool agree = reference_ && apart >= 0 && wrong > 0 && 10 * apart <= wrong;
     if (wrong == 0 || (!agree && 100 * wrong < all)) return;
-    for (const Fit& fit : call().fitting_conventions(recorded_, report_.groups, tolerance_of_fits())) {
-      report_.fits.push_back(fit.text);
-    }
+    report_.fits = fitting_alternatives(call(), recorded_, report_.groups, tolerance_of_fits());
     if (agree && !report_.fits.empty()) charge_conventions();
     const bool of_samples = !call().gradients().back().scattered();
     doubt(report_.verdict, report_.fits, agree, of_samples);

@@ -33,7 +33,7 @@ struct Verdict {
   AtFault at_fault = AtFault::kNone;
   std::map<Cause, int64_t> causes;    // elements out of tolerance, by cause; advice not counted
   std::string summary;                // some sentences, what weighs most first
-  bool advice = false;                // nothing is out of tolerance, but a test against grid_sample would fail
+  bool advice = false;                // nothing is out of tolerance, but a test under other conventions would fail
   int64_t explained_by_rounding = 0;  // elements beyond the customary tolerance, but within the bound on rounding
   // How many elements beyond the tolerance (the customary one if nobody set one) only arithmetic in the tensors' 16-bit
   // type explains: they exceed the bounds of float32.

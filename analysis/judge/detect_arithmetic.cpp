@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analysis/model/explain.h"
 #include "analysis/numbers/reordered_sums.h"
 
 namespace msda::analysis {

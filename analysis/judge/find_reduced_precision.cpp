@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "analysis/judge/detect_arithmetic.h"
+#include "analysis/model/explain.h"
 
 namespace msda::analysis {
 namespace {

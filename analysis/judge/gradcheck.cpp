@@ -8,6 +8,7 @@
 #include <random>
 
 #include "analysis/judge/detect_arithmetic.h"
+#include "analysis/model/explain.h"
 #include "kernels/parallel.h"
 
 namespace msda::analysis {

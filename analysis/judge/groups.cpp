@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <random>
 #include <tuple>
 #include <utility>
 
@@ -132,10 +131,6 @@ bool has_patterns(Cause cause) { return cause == Cause::kImplementationError || 
 
 }  // namespace
 
-const Extent& Group::extent(Dimension dimension) const {
-  return *std::ranges::find(extents, dimension, &Extent::dimension);
-}
-
 bool Group::contains(int64_t flat) const {
   const auto after = std::ranges::upper_bound(runs, flat, {}, &ElementRun::flat);
   return after != runs.begin() && flat < std::prev(after)->flat + std::prev(after)->count;
@@ -183,26 +178,6 @@ std::vector<Group> group_elements(const std::vector<JudgedElements>& judged) {
   std::vector<Group> result;
   for (auto& [key, group] : groups) result.push_back(std::move(group));
   return result;
-}
-
-std::vector<int64_t> some_elements(const std::vector<Group>& groups, Gradient gradient) {
-  constexpr size_t kMost = 256;
-  std::vector<ElementRun> runs;
-  for (const Group& group : groups) {
-    if (!group.advisory && group.gradient == gradient) runs.insert(runs.end(), group.runs.begin(), group.runs.end());
-  }
-  std::ranges::sort(runs, {}, &ElementRun::flat);
-  int64_t left = 0;
-  for (const ElementRun& run : runs) left += run.count;
-  std::vector<int64_t> some;
-  std::mt19937_64 random;
-  for (const auto& [flat, count] : runs) {
-    for (int64_t i = flat; i < flat + count; ++i, --left) {
-      // Each with the same probability: as many as are wanted of those that are left.
-      if (random() % static_cast<uint64_t>(left) < kMost - some.size()) some.push_back(i);
-    }
-  }
-  return some;
 }
 
 void describe_groups(const Material& material, const std::vector<Finding>& findings, std::vector<Group>& groups) {

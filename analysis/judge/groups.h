@@ -31,44 +31,19 @@ struct JudgedElements {
   std::vector<Run> runs;  // ascending
 };
 
-// Where a group's elements lie along one dimension.
-struct Extent {
-  Dimension dimension;
-  int64_t size = 0;  // indices that there are
-  int64_t first = 0, last = 0;
-  int64_t distinct = 0;  // indices that occur
-
-  bool is_one() const { return distinct == 1; }
-  bool is_all() const { return distinct == size; }
-  bool is_range() const { return last - first + 1 == distinct; }
-};
-
-// What the wrong values of a group, or of the part of it with some indices in common, are beside the right ones.
-struct Pattern {
-  enum class Kind { kRatio, kOffset };
-  std::vector<std::pair<Dimension, int64_t>> part;  // the indices in common; empty: the whole group
-  int64_t elements = 0;
-  Kind kind = Kind::kRatio;
-  double value = 0;  // median of wrong / right, or of wrong - right
-};
-
 // Elements of one gradient with one cause and one party at fault. Each element is in one group only, what it misses the
 // reference for before what it misses float64 for; but what the recorded side did wrong is in a group beside what the
 // reference did.
-struct Group {
-  Gradient gradient;
+struct Group : WrongValues {
   Cause cause = Cause::kImplementationError;
   AtFault at_fault = AtFault::kNone;  // as the verdict charges it
   bool advisory = false;
   std::vector<std::string> against;  // sides that some of the elements miss
   int64_t elements = 0;
-  std::vector<ElementRun> runs;   // ascending
-  std::vector<Extent> extents;    // one for each dimension of the gradient
-  std::vector<Pattern> patterns;  // for mistakes: parts whose values are wrong in one way; empty: in many ways
-  std::string as_if;              // the mistake that gives these values, in words that follow "as if"; or empty
-  size_t farthest = 0;            // the place among the findings of the one to show
+  std::vector<ElementRun> runs;  // ascending
+  std::string as_if;             // the mistake that gives these values, in words that follow "as if"; or empty
+  size_t farthest = 0;           // the place among the findings of the one to show
 
-  const Extent& extent(Dimension dimension) const;
   bool contains(int64_t flat) const;
   bool contains(const Finding& finding) const;
   // Returns whether the elements are all that there are within their extents.
@@ -80,10 +55,6 @@ bool is_mistake(Cause cause);
 
 // Returns the groups of what was judged: the gravest party first, advice last.
 std::vector<Group> group_elements(const std::vector<JudgedElements>& judged);
-
-// Returns some elements of a gradient that are in the groups, for a trial of other conventions: chosen at random, since
-// every n-th may have a row or a column in common, and the same ones each time. Ascending.
-std::vector<int64_t> some_elements(const std::vector<Group>& groups, Gradient gradient);
 
 // Fills in what each group shares. The findings are those of the same report.
 void describe_groups(const Material& material, const std::vector<Finding>& findings, std::vector<Group>& groups);

@@ -149,18 +149,20 @@ std::string places_of(const Call& call, const Group& group) {
   return fmt::format("{}{}", more ? "first at " : "at ", fmt::join(places, ", "));
 }
 
-// Returns what a test that compares with grid_sample meets, though the recorded kernel is right.
+// Returns what a test that compares with other conventions meets, though the recorded kernel is right.
 std::string advice_text(const Call& call, const std::vector<Group>& groups) {
   std::vector<std::string> texts;
+  std::string side;
   for (const Group& group : groups) {
     if (!group.advisory) continue;
-    const char* says = group.at_fault == AtFault::kReference    ? "grid_sample is wrong, the recorded kernel right,"
-                       : group.at_fault == AtFault::kConvention ? "their conventions differ"
-                                                                : "they differ by rounding";
+    side = group.against.front();
+    const std::string says = group.at_fault == AtFault::kReference    ? side + " is wrong, the recorded kernel right,"
+                             : group.at_fault == AtFault::kConvention ? "their conventions differ"
+                                                                      : "they differ by rounding";
     texts.push_back(fmt::format("{} in {} of {}, {} ({}, {})", says, elements(group.elements), name_of(group.gradient),
                                 places_of(call, group), name_of(group.cause), meaning_of(group.cause, call)));
   }
-  return texts.empty() ? "" : fmt::format("A test against grid_sample in float32 fails: {}. ", fmt::join(texts, "; "));
+  return texts.empty() ? "" : fmt::format("A test against {} in float32 fails: {}. ", side, fmt::join(texts, "; "));
 }
 
 }  // namespace

@@ -6,9 +6,7 @@
 // its axes, or adds up many samples (a scattered gradient).
 #pragma once
 
-#include <array>
 #include <boost/container/static_vector.hpp>
-#include <compare>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,82 +17,25 @@
 #include "analysis/model/additions.h"
 #include "analysis/model/device_call.h"
 #include "analysis/model/element.h"
+#include "analysis/model/gradient.h"
 #include "analysis/model/landing.h"
 #include "analysis/model/reduced_precision.h"
 #include "analysis/model/simulation.h"
 #include "analysis/model/smaller.h"
+#include "analysis/model/wrong_values.h"
 #include "analysis/numbers/addends.h"
-#include "analysis/numbers/compare.h"
 #include "analysis/numbers/tensor.h"
 #include "kernels/msda.h"
 
 namespace msda::analysis {
-
-struct Group;
-struct Side;
 
 // What differs between kernels of one operator, and decides where a location lands.
 struct Conventions {
   msda_dialect dialect = MSDA_DEFORMABLE_DETR;
   msda_padding padding = MSDA_PADDING_ZEROS;
   bool align_corners = false;
-};
 
-// A gradient that an operator returns. Refers to what its operator says of it, which is never destroyed.
-class Gradient {
- public:
-  struct Description {
-    const char* name;  // "grad_value"
-    int place;         // among those of the operator
-    bool scattered;    // adds up many samples
-  };
-  constexpr Gradient() = default;
-  constexpr explicit Gradient(const Description& description) : description_(&description) {}
-
-  const char* name() const { return description_->name; }
-  size_t place() const { return static_cast<size_t>(description_->place); }
-  bool scattered() const { return description_->scattered; }
-  friend bool operator==(Gradient, Gradient) = default;
-  friend auto operator<=>(Gradient a, Gradient b) { return a.place() <=> b.place(); }
-
- private:
-  const Description* description_ = nullptr;
-};
-inline const char* name_of(Gradient gradient) { return gradient.name(); }
-// No operator returns more.
-inline constexpr size_t kMostGradients = 3;
-
-// What an element's index says, whatever the tensor's layout: its batch, its channel, ... Refers to its operator, too.
-class Dimension {
- public:
-  struct Description {
-    const char* name;  // "batch"
-    int place;         // among those of the operator
-    bool is_axis;      // 0 is x, 1 is y, 2 is z
-    bool implied;      // in scattered gradients another dimension determines it
-  };
-  constexpr Dimension() = default;
-  constexpr explicit Dimension(const Description& description) : description_(&description) {}
-
-  const char* name() const { return description_->name; }
-  size_t place() const { return static_cast<size_t>(description_->place); }
-  bool is_axis() const { return description_->is_axis; }
-  bool implied() const { return description_->implied; }
-  friend bool operator==(Dimension, Dimension) = default;
-
- private:
-  const Description* description_ = nullptr;
-};
-inline const char* name_of(Dimension dimension) { return dimension.name(); }
-inline constexpr size_t kMostDimensions = 8;
-// By Dimension; -1 where the tensor has no such dimension.
-using Coordinates = std::array<int64_t, kMostDimensions>;
-
-// One element of one gradient.
-struct ElementId {
-  Gradient gradient;
-  int64_t flat = 0;
-  Index index;
+  friend bool operator==(const Conventions&, const Conventions&) = default;
 };
 
 // An intermediate tensor of the backward pass, the gradients at its end included. A sample has `channels` numbers for
@@ -149,13 +90,6 @@ struct NamedConventions {
   Conventions conventions;
 };
 
-// Other conventions under which float64 gives the gradients that a side has.
-struct Fit {
-  Conventions conventions;
-  bool swapped = false;  // sizes are (width, height)
-  std::string text;      // "padding border in place of zeros"; what differs from the recorded conventions
-};
-
 // The precision that coordinates are computed in, and that of everything else.
 struct Precisions {
   Precision coordinates, rest;
@@ -180,6 +114,14 @@ struct Arithmetic {
   Conventions conventions;
   msda_mode mode = MSDA_MODE_DETERMINISTIC;
   bool contracted = false;  // coordinates with the fused multiply-adds of compilers; not of float64
+};
+
+class Call;
+
+// A call's tensors under other conventions.
+struct Alternative {
+  std::string text;  // what differs: "padding border in place of zeros"
+  std::shared_ptr<const Call> call;
 };
 
 // What an operator has found out of its call, for elements to come. Thread-safe.
@@ -272,16 +214,20 @@ class Call {
   // reference, or null.
   virtual std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const = 0;
 
+  // Returns conventions that most tests compare with, if they are not the call's: what misses them is reported as
+  // advice.
+  virtual std::optional<NamedConventions> conventions_of_tests() const { return std::nullopt; }
+
   // --- Mistakes to try.
   // Returns the mistakes that might have given the element another value than `exact`, with its sample at `place`.
   virtual std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                         const Element& exact, const Precision& precision, Cache& cache) const = 0;
-  // Returns the mistake that the patterns of a group show, as words that follow "as if"; or an empty text.
-  virtual std::string mistake_of(const Group& group) const = 0;
-  // Returns the conventions that explain all gradients of the side where the recorded ones do not explain elements in
-  // `groups`. Those with the fewest changes come first.
-  virtual std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                               const Tolerance& tolerance) const = 0;
+  // Returns the mistake that wrong values show by their patterns, as words that follow "as if"; or an empty text.
+  virtual std::string mistake_of(const WrongValues&) const { return {}; }
+  // Returns the call under other conventions that its kernel may have followed.
+  virtual std::vector<Alternative> alternatives() const { return {}; }
+  // Returns whether an alternative is left out where another fits by part of its changes.
+  virtual bool names_fewest_changes() const { return false; }
   // Returns the steps of a gradient that may be rounded to fewer bits: inputs, and what is computed of them.
   virtual Steps input_steps(Gradient gradient) const = 0;
   virtual Steps inner_steps(Gradient gradient) const = 0;

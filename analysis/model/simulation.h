@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/model/gradient.h"
 #include "analysis/numbers/compare.h"
 #include "analysis/numbers/tensor.h"
 #include "kernels/msda.h"
@@ -31,10 +32,9 @@ struct Slices {
 };
 
 // Elements of a call's gradients, by Gradient, that may be out of tolerance: all of a gradient, or those listed.
-inline constexpr size_t kMostSimulated = 3;
 struct Suspects {
-  std::array<bool, kMostSimulated> all{};
-  std::array<std::vector<int64_t>, kMostSimulated> elements;
+  std::array<bool, kMostGradients> all{};
+  std::array<std::vector<int64_t>, kMostGradients> elements;
 
   void clear() {
     all = {};

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "analysis/causes/leftover.h"
+#include "analysis/model/material.h"
 #include "recorder/capture/isolated_reader.h"
 
 namespace msda::replay {

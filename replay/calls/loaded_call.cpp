@@ -131,8 +131,8 @@ void LoadedCall::fill_results(const capture::Invocation& invocation) {
     const std::string path = invocation.path + "/results/" + result.facts.name;
     if (!result.facts.dialect.empty()) {
       conventions.dialect = dialect_from(result.facts.dialect, file_ + ": " + path);
-    } else if (is_reference && msda() != nullptr) {
-      conventions.dialect = MSDA_GRID_SAMPLE;  // most tests of this operator compare with it
+    } else if (const auto of_tests = call_->conventions_of_tests(); is_reference && of_tests) {
+      conventions = of_tests->conventions;
     }
     const std::string name = is_reference ? "reference" : shown_name(result.facts.name);
     auto stored = side(name, Source::kStored, path, result.tensors, conventions);

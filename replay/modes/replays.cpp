@@ -58,8 +58,8 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     options.float64_stages = settings.float64_stages;
     options.seed = settings.seed;
   }
-  if (loaded.msda() != nullptr && call.conventions.dialect != MSDA_GRID_SAMPLE) {
-    plan("grid_sample", MSDA_MODE_DETERMINISTIC).conventions.dialect = MSDA_GRID_SAMPLE;
+  if (const auto beside = call.conventions_of_tests()) {
+    plan(beside->name, MSDA_MODE_DETERMINISTIC).conventions = beside->conventions;
   }
 
   others_.resize(plans.size() - 1);
@@ -68,7 +68,7 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     progress(name);
     OwnedSide& owned = i == 0 ? float64_ : others_[i - 1];
     owned = run(loaded, plans[i], devices, gpu);
-    if (name == "grid_sample") return;
+    if (plans[i].conventions != call.conventions) return;
     std::array<std::string, 3> digests;
     for (const Gradient gradient : call.gradients()) digests[gradient.place()] = digest_of(owned.side.of(gradient));
     const std::lock_guard lock(mutex_);
@@ -84,7 +84,7 @@ void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, c
   std::map<std::string, std::array<std::set<std::string>, 3>> seen;
   for (size_t i = 1; i < plans.size(); ++i) {
     const std::string& name = plans[i].name;
-    if (name == "grid_sample") continue;
+    if (plans[i].conventions != loaded.call().conventions) continue;
     repeated.push_back(i);
     repeats_[name].runs = settings.repeat;
     for (size_t at = 0; at < loaded.call().gradients().size(); ++at) seen[name][at].insert(digests_[name][at]);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "analysis/model/side.h"
+#include "analysis/model/explain.h"
 #include "analysis/numbers/rounding.h"
 #include "analysis/operators/msda/element.h"
 #include "analysis/operators/msda/landing.h"

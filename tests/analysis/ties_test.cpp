@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "analysis/model/side.h"
+#include "analysis/model/explain.h"
 #include "tests/support/grid_problem.h"
 
 namespace msda::tests {

@@ -24,11 +24,13 @@ analysis::Report TestMaterial::analyze() const {
   }
   const Gradients float64 = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
   const Gradients deterministic = run_backward(problem);
-  Conventions grid = problem.conventions;
-  grid.dialect = MSDA_GRID_SAMPLE;
-  const Gradients grid_sample = run_backward(problem, grid, {});
   material.float64 = float64.side("float64", problem.conventions);
-  material.replays = {deterministic.side("deterministic", problem.conventions), grid_sample.side("grid_sample", grid)};
+  material.replays = {deterministic.side("deterministic", problem.conventions)};
+  std::optional<Gradients> of_tests;
+  if (const auto beside = material.call->conventions_of_tests()) {
+    of_tests = run_backward(problem, beside->conventions, {});
+    material.replays.push_back(of_tests->side(beside->name, beside->conventions));
+  }
   material.replays.insert(material.replays.end(), more.begin(), more.end());
   return analysis::analyze(material, {tolerance, 0});
 }

@@ -94,9 +94,8 @@ struct GridSampleCall final : Call {
 
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
-  std::string mistake_of(const Group& group) const override;
-  std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                       const Tolerance& tolerance) const override;
+  std::string mistake_of(const WrongValues& wrong) const override;
+  std::vector<Alternative> alternatives() const override;
   Steps input_steps(Gradient gradient) const override;
   Steps inner_steps(Gradient gradient) const override;
   const char* name_of(Step step) const override;

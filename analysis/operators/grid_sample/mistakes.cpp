@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "analysis/judge/patterns.h"
-#include "analysis/model/fits.h"
-#include "analysis/model/side.h"
 #include "analysis/operators/grid_sample/cache.h"
 #include "analysis/operators/grid_sample/samples.h"
 #include "kernels/names.h"
@@ -76,16 +73,13 @@ std::vector<Mistake> GridSampleCall::mistakes(const Conventions& side_convention
 }
 
 // Decides by the ratio of each axis' wrong values to the right ones.
-std::string GridSampleCall::mistake_of(const Group& group) const {
-  if (group.gradient.scattered() || group.patterns.empty()) return {};
+std::string GridSampleCall::mistake_of(const WrongValues& wrong) const {
+  if (wrong.gradient.scattered() || wrong.patterns.empty()) return {};
   const auto fits = [&](auto&& expected) {
-    return std::ranges::all_of(group.patterns, [&](const Pattern& pattern) {
-      const Extent& axes = group.extent(GridSampleDimension::kAxis);
-      int64_t axis = axes.is_one() ? axes.first : -1;
-      for (const auto& [dimension, index] : pattern.part) axis = dimension.is_axis() ? index : axis;
-      if (axis < 0 || pattern.kind != Pattern::Kind::kRatio) return false;
-      const double ratio = expected(static_cast<double>(sides[axis]), static_cast<double>(sides[axis == 0 ? 1 : 0]));
-      return !is_close(ratio, 1) && is_close(pattern.value, ratio);
+    return std::ranges::all_of(wrong.patterns, [&](const Pattern& pattern) {
+      const auto axis = wrong.index_of(pattern, GridSampleDimension::kAxis);
+      return axis && pattern.is_ratio(
+                         expected(static_cast<double>(sides[*axis]), static_cast<double>(sides[*axis == 0 ? 1 : 0])));
     });
   };
   if (axes_count == 2 && fits([](double along, double across) { return across / along; })) {
@@ -97,19 +91,16 @@ std::string GridSampleCall::mistake_of(const Group& group) const {
   return {};
 }
 
-std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                                     const Tolerance& tolerance) const {
-  const TriedElements tried(*this, side, groups, tolerance);
-  std::vector<Fit> fits;
-  if (!tried.are_unexplained()) return fits;
+std::vector<Alternative> GridSampleCall::alternatives() const {
+  std::vector<Alternative> all;
   for (const msda_interpolation method : {MSDA_BILINEAR, MSDA_NEAREST, MSDA_BICUBIC}) {
     for (const msda_grid_padding pads : {MSDA_GRID_ZEROS, MSDA_GRID_BORDER, MSDA_GRID_REFLECTION}) {
       for (const bool align : {false, true}) {
         if (axes_count == 3 && method == MSDA_BICUBIC) continue;
-        GridSampleCall call = *this;
-        call.interpolation = method;
-        call.padding = pads;
-        call.conventions.align_corners = align;
+        auto call = std::make_shared<GridSampleCall>(*this);
+        call->interpolation = method;
+        call->padding = pads;
+        call->conventions.align_corners = align;
         std::vector<std::string> changes;
         const auto add = [&](const char* what, const std::string& now, const std::string& was) {
           if (now != was) changes.push_back(fmt::format("{} {} in place of {}", what, now, was));
@@ -117,13 +108,11 @@ std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std
         add("interpolation", kernels::name_of(method), kernels::name_of(interpolation));
         add("padding", kernels::name_of(pads), kernels::name_of(padding));
         add("align_corners", fmt::format("{}", align), fmt::format("{}", conventions.align_corners));
-        if (changes.empty() || !tried.fit(call)) continue;
-        fits.push_back({call.conventions, false, fmt::format("{}", fmt::join(changes, " and "))});
+        if (!changes.empty()) all.push_back({fmt::format("{}", fmt::join(changes, " and ")), call});
       }
     }
   }
-  std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
-  return fits;
+  return all;
 }
 
 }  // namespace msda::analysis

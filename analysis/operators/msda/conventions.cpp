@@ -4,68 +4,61 @@
 
 #include <algorithm>
 
-#include "analysis/model/fits.h"
 #include "analysis/operators/msda/call.h"
 
 namespace msda::analysis {
 namespace {
 
-std::vector<Fit> alternatives(const Conventions& recorded) {
-  std::vector<Fit> fits;
+struct SwappedCall {
+  MsdaCall call;
+  std::vector<int64_t> shapes;  // that its spatial_shapes refer to
+};
+
+// Returns the call with height and width of each level exchanged.
+std::shared_ptr<MsdaCall> with_swapped_shapes(const MsdaCall& call) {
+  const auto swapped = std::make_shared<SwappedCall>(SwappedCall{call, {}});
+  for (LevelSize& level : swapped->call.levels) {
+    std::swap(level.height, level.width);
+    swapped->shapes.insert(swapped->shapes.end(), {level.height, level.width});
+  }
+  swapped->call.spatial_shapes = {swapped->shapes.data(), MSDA_INT64, {call.L, 2}};
+  return {swapped, &swapped->call};
+}
+
+}  // namespace
+
+std::optional<NamedConventions> MsdaCall::conventions_of_tests() const {
+  if (conventions.dialect == MSDA_GRID_SAMPLE) return std::nullopt;
+  return NamedConventions{"grid_sample", {MSDA_GRID_SAMPLE, conventions.padding, conventions.align_corners}};
+}
+
+std::vector<Alternative> MsdaCall::alternatives() const {
+  std::vector<Alternative> all;
   for (const bool swapped : {false, true}) {
-    for (const msda_dialect dialect : {recorded.dialect, MSDA_MSDA_TRITON, MSDA_DEFORMABLE_DETR}) {
+    for (const msda_dialect dialect : {conventions.dialect, MSDA_MSDA_TRITON, MSDA_DEFORMABLE_DETR}) {
       for (const msda_padding padding : {MSDA_PADDING_ZEROS, MSDA_PADDING_BORDER}) {
         for (const bool align : {false, true}) {
           if (dialect == MSDA_DEFORMABLE_DETR && (padding != MSDA_PADDING_ZEROS || align)) continue;
           std::vector<std::string> changes;
           // In float64 the dialects differ in their paddings and in align_corners alone.
-          if (padding != recorded.padding) {
+          if (padding != conventions.padding) {
             changes.push_back(fmt::format("padding {} in place of {}", msda_padding_name(padding),
-                                          msda_padding_name(recorded.padding)));
+                                          msda_padding_name(conventions.padding)));
           }
-          if (align != recorded.align_corners) {
-            changes.push_back(fmt::format("align_corners {} in place of {}", align, recorded.align_corners));
+          if (align != conventions.align_corners) {
+            changes.push_back(fmt::format("align_corners {} in place of {}", align, conventions.align_corners));
           }
           if (swapped) changes.push_back("spatial_shapes as (width, height) in place of (height, width)");
-          if (changes.empty()) continue;
           const std::string text = fmt::format("{}", fmt::join(changes, " and "));
-          if (std::ranges::find(fits, text, &Fit::text) != fits.end()) continue;
-          fits.push_back({{dialect, padding, align}, swapped, text});
+          if (changes.empty() || std::ranges::find(all, text, &Alternative::text) != all.end()) continue;
+          const auto call = swapped ? with_swapped_shapes(*this) : std::make_shared<MsdaCall>(*this);
+          call->conventions = {dialect, padding, align};
+          all.push_back({text, call});
         }
       }
     }
   }
-  std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
-  return fits;
-}
-
-// Returns the call with height and width of each level exchanged; `memory` holds its new shapes.
-MsdaCall with_swapped_shapes(const MsdaCall& call, std::vector<int64_t>& memory) {
-  MsdaCall swapped = call;
-  memory.clear();
-  for (LevelSize& level : swapped.levels) {
-    std::swap(level.height, level.width);
-    memory.insert(memory.end(), {level.height, level.width});
-  }
-  swapped.spatial_shapes = {memory.data(), MSDA_INT64, {call.L, 2}};
-  return swapped;
-}
-
-}  // namespace
-
-std::vector<Fit> MsdaCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                               const Tolerance& tolerance) const {
-  const TriedElements tried(*this, side, groups, tolerance);
-  if (!tried.are_unexplained()) return {};
-  std::vector<int64_t> memory;
-  const MsdaCall swapped = with_swapped_shapes(*this, memory);
-  std::vector<Fit> fits;
-  for (const Fit& fit : alternatives(conventions)) {
-    MsdaCall tried_call = fit.swapped ? swapped : *this;
-    tried_call.conventions = fit.conventions;
-    if (tried.fit(tried_call)) fits.push_back(fit);
-  }
-  return fits;
+  return all;
 }
 
 }  // namespace msda::analysis

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "analysis/judge/groups.h"
-#include "analysis/judge/patterns.h"
 #include "analysis/operators/msda/element.h"
 
 namespace msda::analysis {

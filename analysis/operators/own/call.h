@@ -62,10 +62,6 @@ class OwnCall final : public Call {
 
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
-  std::string mistake_of(const Group&) const override { return {}; }
-  std::vector<Fit> fitting_conventions(const Side&, const std::vector<Group>&, const Tolerance&) const override {
-    return {};
-  }
   Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override { return kAddends; }
   const char* name_of(Step step) const override;

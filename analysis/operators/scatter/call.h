@@ -38,9 +38,6 @@ struct ExactContribution {
 };
 using VisitExact = std::function<void(const ExactContribution&)>;
 
-// The result and the conventions of another operator of the same kind, to be tried.
-struct Alternative;
-
 class ScatterCall : public Call {
  public:
   // --- What an operator says of itself.
@@ -78,8 +75,6 @@ class ScatterCall : public Call {
   virtual std::string sample_text(int64_t sample) const = 0;  // "source row 3"
   // Mistakes that only this operator's kernels make.
   virtual std::vector<Mistake> own_mistakes(const ElementId&, const Element&, Cache&) const { return {}; }
-  // Returns the same tensors under other conventions.
-  virtual std::vector<Alternative> alternatives() const;
 
   Gradient gradient() const { return gradients().front(); }
   // Returns the element in exact arithmetic, without its bound.
@@ -123,9 +118,7 @@ class ScatterCall : public Call {
 
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
-  std::string mistake_of(const Group&) const override { return {}; }
-  std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                       const Tolerance& tolerance) const override;
+  bool names_fewest_changes() const override { return true; }
   Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override {
     return weight_names().empty() ? Steps{0} : kInterpolationWeights | kAddends;
@@ -152,11 +145,5 @@ class ScatterCall : public Call {
   std::vector<Arithmetic> arithmetics() const override;
   std::unique_ptr<Screen> screen(const Arithmetic&, const Arithmetic&) const override { return nullptr; }
 };
-
-struct Alternative {
-  std::string text;  // "align_corners true in place of false"
-  std::shared_ptr<const ScatterCall> call;
-};
-inline std::vector<Alternative> ScatterCall::alternatives() const { return {}; }
 
 }  // namespace msda::analysis

@@ -1,13 +1,10 @@
-// The mistakes and the other conventions that are tried on a scattered gradient.
+// The mistakes that are tried on a scattered gradient.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/judge/groups.h"
-#include "analysis/model/fits.h"
-#include "analysis/model/side.h"
 #include "analysis/numbers/by_chance.h"
 #include "analysis/operators/scatter/table.h"
 
@@ -63,24 +60,6 @@ std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& 
         {"it were that of " + target_text(neighbour), exact_value(to().flat({neighbour, at.channel}), cache)});
   }
   return mistakes;
-}
-
-std::vector<Fit> ScatterCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                                  const Tolerance& tolerance) const {
-  const TriedElements tried(*this, side, groups, tolerance);
-  std::vector<Fit> fits;
-  if (!tried.are_unexplained()) return fits;
-  for (const Alternative& alternative : alternatives()) {
-    if (tried.fit(*alternative.call)) fits.push_back({conventions, false, alternative.text});
-  }
-  std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
-  // Leaves out a fit whose changes contain all those of another.
-  std::vector<Fit> fewest;
-  for (Fit& fit : fits) {
-    const auto is_part = [&](const Fit& kept) { return fit.text.find(kept.text) != std::string::npos; };
-    if (std::ranges::none_of(fewest, is_part)) fewest.push_back(std::move(fit));
-  }
-  return fewest;
 }
 
 }  // namespace msda::analysis

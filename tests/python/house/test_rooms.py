@@ -70,13 +70,33 @@ def test_no_operator_on_a_gpu_includes_another():
             assert included <= {folder.name, "common"}, f"{path.relative_to(SOURCE)} includes from {included}"
 
 
-def test_no_folder_of_replay_includes_in_a_circle():
-    left = {room: allowed for room, allowed in rooms_of_the_page().items() if room.startswith("replay")}
+def test_no_rooms_include_in_a_circle():
+    left = rooms_of_the_page()
     while left:
         free = [room for room, allowed in left.items() if not allowed & set(left)]
         assert free, f"docs/architecture.md: a circle among {sorted(left)}"
         for room in free:
             del left[room]
+
+
+def test_headers_include_few():
+    """A header of more is several ideas in one, and every file that needs one of them compiles them all."""
+    headers = [path for path in sources() if path.suffix == ".h" and folder_of(path).startswith(("analysis/", "replay/"))]
+    assert headers
+    for path in headers:
+        included = len(re.findall(r"^#include", path.read_text(), re.M))
+        assert included <= 20, f"{path.relative_to(SOURCE)} includes {included} headers: divide it"
+
+
+def test_the_engine_knows_no_operator_by_name():
+    operators = {path.name for path in (SOURCE / "analysis" / "operators").iterdir() if path.is_dir()}
+    assert "grid_sample" in operators
+    names = {f"MSDA_{name.upper()}" for name in operators} | {name if "_" in name else f'"{name}"' for name in operators}
+    engine = [path for path in sources() if re.match("analysis/(?!operators)", folder_of(path))]
+    for path in engine:
+        code = re.sub("//.*", "", path.read_text())
+        named = [name for name in names if re.search(rf"(?<!\w){name}(?!\w)", code)]
+        assert not named, f"{path.relative_to(SOURCE)} names {named}: ask the operator"
 
 
 def test_cbor_is_read_in_one_place():

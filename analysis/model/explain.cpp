@@ -1,4 +1,4 @@
-#include "analysis/model/side.h"
+#include "analysis/model/explain.h"
 
 #include <algorithm>
 
@@ -76,7 +76,7 @@ bool an_order_of_ties_gives(const Side& side, Gradient gradient, msda_dtype arit
 // Orders of the addends may go farther than the probable bound where their roundings lean one way.
 void try_other_orders(const Call& call, const Side& side, const ElementId& id, msda_dtype arithmetic,
                       Explanation& explanation, Cache& cache) {
-  constexpr int kShuffles = 16;
+  constexpr int kFewShuffles = 16;
   const auto computed = computed_candidate(call, side, id, explanation.candidates);
   if (!computed) return;
   for (const auto& [candidate, scale] : with_scales(call, id, *computed, explanation.candidates)) {
@@ -85,12 +85,12 @@ void try_other_orders(const Call& call, const Side& side, const ElementId& id, m
     Addends addends = call.addends(side.conventions, id, cache);
     if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) continue;
     addends.scale *= scale;
-    const Spread spread = try_orders(addends, arithmetic, Orders::kLikely, kShuffles);
+    const Spread spread = try_orders(addends, arithmetic, Orders::kLikely, kFewShuffles);
     const double bound = match.element.from_coordinates + reach_of(spread, match.element.value) +
                          storage_error(side, id.gradient, match.element.value);
     if (!(match.residual <= bound)) continue;
     const TiedSum& ties = match.element.ties;
-    if (ties.any() && !an_order_of_ties_gives(side, id.gradient, arithmetic, ties, explanation.value, kShuffles))
+    if (ties.any() && !an_order_of_ties_gives(side, id.gradient, arithmetic, ties, explanation.value, kFewShuffles))
       continue;
     match.bound = bound;
     explanation.matches.push_back(candidate);
