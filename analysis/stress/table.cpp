@@ -1,7 +1,5 @@
-#include <cstdlib>
-#include <string_view>
-
 #include "analysis/stress/loops.h"
+#include "kernels/cpu/instruction_set.h"
 
 namespace msda::analysis::stress {
 
@@ -17,11 +15,7 @@ extern const Loops kLoops;
 
 const Loops& loops() {
 #if defined(MSDA_HAVE_X86_64_V3)
-  static const bool wide = [] {
-    const char* forced = std::getenv("MSDA_CPU_ISA");
-    if (forced != nullptr && std::string_view(forced) == "baseline") return false;
-    return static_cast<bool>(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
-  }();
+  static const bool wide = kernels::cpu::instruction_set() >= kernels::cpu::InstructionSet::kX86_64_v3;
   if (wide) return x86_64_v3::kLoops;
 #endif
   return baseline::kLoops;

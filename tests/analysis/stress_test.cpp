@@ -12,6 +12,7 @@
 #include <set>
 
 #include "analysis/operators/grid_sample/call.h"
+#include "analysis/operators/msda/loops.h"
 #include "analysis/stress/advise.h"
 #include "analysis/stress/loops.h"
 #include "tests/support/problem.h"
@@ -28,7 +29,7 @@ using stress::Generator;
 // A build that forgot one copy would give the same bits, at half the speed.
 TEST(Loops, AreThoseOfTheProcessor) {
   if (std::getenv("MSDA_CPU_ISA") != nullptr) GTEST_SKIP() << "MSDA_CPU_ISA is set";
-  const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
   EXPECT_STREQ(stress::loops().isa, wide ? "x86_64_v3" : "baseline");
 }
 #endif
@@ -379,7 +380,7 @@ TEST(Stress, CrossesBoundariesAsOftenAsTheGeneratorsOutputsDo) {
   EXPECT_NEAR(crossing, 16 * 0x1p-26,
               0.02 * 16 * 0x1p-26);  // half a step of 2^-25, of either grid coordinate, at 16 boundaries
 
-  stress::CoordinatePair pair{MSDA_MSDA_TRITON, MSDA_GRID_SAMPLE, false, false, false, false, false, kSide};
+  analysis::CoordinatePair pair{MSDA_MSDA_TRITON, MSDA_GRID_SAMPLE, false, false, false, false, false, kSide};
   constexpr int64_t kCount = 1 << 20;
   constexpr int kBatches = 300;
   constexpr int64_t kRow = 256;
@@ -389,8 +390,8 @@ TEST(Stress, CrossesBoundariesAsOftenAsTheGeneratorsOutputsDo) {
   for (int batch = 0; batch < kBatches; ++batch) {
     stress::loops().bits(static_cast<uint64_t>(batch), bits.data(), kCount);
     stress::loops().uniform_32(bits.data(), numbers.data(), kCount);
-    stress::loops().distances(pair, numbers.data(), kCount, {distances.data(), lows.data(), fractions.data()});
-    stress::loops().squares(distances.data(), kCount / kRow, kRow, rows.data());
+    analysis::screen_loops().distances(pair, numbers.data(), kCount, {distances.data(), lows.data(), fractions.data()});
+    analysis::screen_loops().squares(distances.data(), kCount / kRow, kRow, rows.data());
     crossed += std::ranges::count_if(rows, [](float x) { return x >= 1; });  // infinite where one of a row has crossed
   }
   const double expected = crossing * kCount * kBatches;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "analysis/operators/msda/element.h"
-#include "analysis/stress/loops.h"
+#include "analysis/operators/msda/loops.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {
@@ -81,7 +81,7 @@ struct MsdaScreen::Level {
 };
 
 void MsdaScreen::measure(const MsdaCall& call) {
-  const auto& loops = stress::loops();
+  const auto& loops = screen_loops();
   pixel_norms_.resize(static_cast<size_t>(call.S));
   query_norms_.resize(static_cast<size_t>(call.Q));
   loops.squares(floats(call.value), call.S, call.D, pixel_norms_.data());
@@ -110,7 +110,7 @@ void MsdaScreen::find(const Call& slice, const Tolerance& tolerance, Suspects& s
 
 // False if so many samples are suspect that comparing all is faster.
 bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance& tolerance, Suspects& suspects) {
-  const auto& loops = stress::loops();
+  const auto& loops = screen_loops();
   const LevelSize& size = call.levels[static_cast<size_t>(l)];
   const int64_t count = call.Q * call.P;
   for (auto* numbers : {&x_, &y_, &attention_}) numbers->resize(static_cast<size_t>(count));
@@ -128,16 +128,16 @@ bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance&
     }
   }
   const bool float64 = expected_.mode == MSDA_MODE_FLOAT64;
-  stress::CoordinatePair pair{static_cast<int32_t>(observed_.conventions.dialect),
-                              static_cast<int32_t>(expected_.conventions.dialect),
-                              observed_.contracted,
-                              expected_.contracted,
-                              float64,
-                              observed_.conventions.align_corners,
-                              observed_.conventions.padding == MSDA_PADDING_BORDER,
-                              size.width};
+  CoordinatePair pair{static_cast<int32_t>(observed_.conventions.dialect),
+                      static_cast<int32_t>(expected_.conventions.dialect),
+                      observed_.contracted,
+                      expected_.contracted,
+                      float64,
+                      observed_.conventions.align_corners,
+                      observed_.conventions.padding == MSDA_PADDING_BORDER,
+                      size.width};
   const auto landed = [](Along& along) {
-    return stress::Landed{along.distances.data(), along.lows.data(), along.fractions.data()};
+    return Landed{along.distances.data(), along.lows.data(), along.fractions.data()};
   };
   loops.distances(pair, x_.data(), count, landed(along_x_));
   pair.size = size.height;
@@ -191,7 +191,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
     return true;
   };
   const float from_x = along_x_.distances[at], from_y = along_y_.distances[at];
-  const auto is_plain = [](float distance) { return distance < 1 && distance != stress::kBeyond; };
+  const auto is_plain = [](float distance) { return distance < 1 && distance != kBeyond; };
   AxisReading x{}, y{};
   double dx = from_x, dy = from_y;
   if (is_plain(from_x) && is_plain(from_y)) {
@@ -213,7 +213,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
   const double attention = attention_[at], weight = std::abs(attention);
   level.total_distance += weight * std::max(dx, dy);
 
-  stress::SampleRows rows{};
+  SampleRows rows{};
   double norms[4];
   for (int corner = 0; corner < 4; ++corner) {
     const int32_t row = corner / 2 == 0 ? y.low : y.high, column = corner % 2 == 0 ? x.low : x.high;
@@ -240,7 +240,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
   }
   rows.grad_output = floats(call.grad_output) + q * call.D;
   rows.channels = call.D;
-  const stress::SlopeSums sums = stress::loops().slope_sums(rows);
+  const SlopeSums sums = screen_loops().slope_sums(rows);
   // The screen's own sums: a difference, a product, a lane's additions and three of lanes.
   const double own = (5 + std::ceil(static_cast<double>(call.D) / 8)) * kUnit * kSlack;
   const auto look = [&](const AxisReading& along, const float(&sum)[2], const float(&magnitude)[2], double fraction,

@@ -5,8 +5,8 @@
 
 #include "analysis/operators/msda/call.h"
 #include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/loops.h"
 #include "analysis/operators/msda/screen.h"
-#include "analysis/stress/loops.h"
 #include "kernels/names.h"
 #include "kernels/sample.h"
 
@@ -86,14 +86,14 @@ double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat)
     for (int64_t d = 0; d < D; ++d) memory.push_back(static_cast<float>(tensor.at(first + d)));
     return static_cast<const float*>(memory.data());
   };
-  stress::SampleRows read{};
+  SampleRows read{};
   for (size_t corner = 0; corner < 4; ++corner) {
     if (rows[corner] < 0) continue;
     read.corner[corner] = channels(value, value_element(*this, sample.b, rows[corner], sample.m, 0), widened[corner]);
   }
   read.grad_output = channels(grad_output, sample.grad_output_row(*this), widened[4]);
   read.channels = D;
-  const auto sums = stress::loops().channel_totals(read, y.fraction, x.fraction);
+  const auto sums = screen_loops().channel_totals(read, y.fraction, x.fraction);
   float result = sums.attention;
   if (gradient == MsdaGradient::kSamplingLocations) {
     const bool along_x = axis_of(gradient, flat) == 0;
