@@ -4,6 +4,48 @@
 
 namespace msda::analysis {
 
+msda_dtype Call::arithmetic() const {
+  for (const NamedTensor& input : inputs()) {
+    if (input.tensor.dtype == MSDA_FLOAT64) return MSDA_FLOAT64;
+  }
+  return MSDA_FLOAT32;
+}
+
+bool Call::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision&, Cache& cache,
+                        const VisitStage& visit) const {
+  const Addends all = addends(side_conventions, id, cache);
+  if (visit("addends", all.values)) return true;
+  double sum = 0;
+  for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());
+  return visit(id.gradient.name(), {rounded_to(sum * all.scale, arithmetic())});
+}
+
+const char* Call::name_of(Step step) const {
+  switch (step) {
+    case kGradOutput:
+      return "grad_output";
+    case kAttentionWeights:
+      return "attention_weights";
+    case kValue:
+      return "value";
+    case kLocations:
+      return "coordinates";
+    case kInterpolationWeights:
+      return "interpolation_weights";
+    case kSampledValue:
+      return "sampled_value";
+    case kWeightedGradOutput:
+      return "grad_output*attention_weights";
+    case kAddends:
+      return "addends";
+    case kSums:
+      return "sums";
+    case kResult:
+      return "result";
+  }
+  return "?";
+}
+
 ElementId Call::element_id(Gradient gradient, int64_t flat) const {
   return {gradient, flat, Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.index_of(flat)};
 }

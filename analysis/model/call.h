@@ -142,7 +142,7 @@ class Call {
   // Floating-point ones.
   virtual std::vector<NamedTensor> inputs() const = 0;
   // Returns the type in which kernels compute for these inputs.
-  virtual msda_dtype arithmetic() const = 0;
+  virtual msda_dtype arithmetic() const;
 
   ElementId element_id(Gradient gradient, int64_t flat) const;
 
@@ -193,7 +193,7 @@ class Call {
   using VisitStage = std::function<bool(const char* stage, const std::vector<double>& numbers)>;
   // Does the same for the intermediate tensors on the way to the element, in the call's own arithmetic.
   virtual bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision,
-                            Cache& cache, const VisitStage& visit) const = 0;
+                            Cache& cache, const VisitStage& visit) const;
 
   // --- Intermediate tensors, in their order; those of --float64-stages are stages(), below. What takes a mode computes
   // in the call's own arithmetic (MSDA_MODE_DETERMINISTIC) or in float64 (MSDA_MODE_FLOAT64), as our kernels do.
@@ -212,7 +212,9 @@ class Call {
                                  Cache& cache) const = 0;
   // Conventions whose arithmetic is worth seeing side by side, the recorded ones first. `reference`: those of the
   // reference, or null.
-  virtual std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const = 0;
+  virtual std::vector<NamedConventions> conventions_to_show(const Conventions* /*reference*/) const {
+    return {{"deterministic", conventions}};
+  }
 
   // Returns conventions that most tests compare with, if they are not the call's: what misses them is reported as
   // advice.
@@ -231,7 +233,7 @@ class Call {
   // Returns the steps of a gradient that may be rounded to fewer bits: inputs, and what is computed of them.
   virtual Steps input_steps(Gradient gradient) const = 0;
   virtual Steps inner_steps(Gradient gradient) const = 0;
-  virtual const char* name_of(Step step) const = 0;
+  virtual const char* name_of(Step step) const;
 
   // --- Groups of elements.
   virtual std::span<const Dimension> dimensions() const = 0;
@@ -243,20 +245,22 @@ class Call {
 
   // --- Replays.
   // Intermediate tensors whose precision the mode `mixed` chooses, in the order of msda_options::float64_stages.
-  virtual std::span<const char* const> stages() const = 0;
+  virtual std::span<const char* const> stages() const { return {}; }
   // Computes the gradients into `results`, by place, by the operator's own kernels on the CPU. False if it has none:
   // evaluate() then computes them by the operator's definition, which knows no mode `mixed`. Throws std::bad_alloc, or
   // std::runtime_error with libmsda's message.
-  virtual bool run_kernels(const Conventions& conventions, const msda_options& options,
-                           std::span<const Tensor> results) const = 0;
-
+  virtual bool run_kernels(const Conventions&, const msda_options&, std::span<const Tensor> /*results*/) const {
+    return false;
+  }
   // Returns the same for a GPU; null if the operator has no kernels for one.
-  virtual std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
-                                                  std::span<const Tensor> results) const = 0;
+  virtual std::unique_ptr<DeviceCall> device_call(const Conventions&, const msda_options&,
+                                                  std::span<const Tensor> /*results*/) const {
+    return nullptr;
+  }
 
   // --- Smaller calls.
   // Every input, integers included, by its name in a capture.
-  virtual std::vector<NamedTensor> all_inputs() const = 0;
+  virtual std::vector<NamedTensor> all_inputs() const { return inputs(); }
   // Returns the same call on other inputs: all of them, of sizes that fit each other. The tensors must outlive it.
   virtual std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const = 0;
   // Returns whether a call like this one may have these inputs: some numbers choose a place, which must be there.
@@ -267,13 +271,13 @@ class Call {
   virtual Kept kept_of(std::string_view tensor, const Kept& kept) const = 0;
   // Returns the index that the element has in each cut; -1 where it adds up several.
   virtual std::vector<int64_t> cut_indices(const ElementId& id) const = 0;
-  virtual std::vector<Image> images() const = 0;
+  virtual std::vector<Image> images() const { return {}; }
   // Returns the inputs with `count` pixels from `first` on of one side of an image. Coordinates move along, so that
   // samples land on the pixels they had, but for the rounding of the coordinates into their type.
-  virtual Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const = 0;
+  virtual Inputs cropped(size_t /*image*/, size_t /*side*/, int64_t /*first*/, int64_t /*count*/) const { return {}; }
   // Returns the inputs with one channel in place of all, of grad_output 1, that gives the gradients of samples the same
   // values, but for rounding. Empty where several samples have a grad_output of their own.
-  virtual Inputs merged_channels() const = 0;
+  virtual Inputs merged_channels() const { return {}; }
 
   // --- The forward pass, of which the gradients are the derivatives, if the operator says what it is.
   virtual bool has_forward() const { return true; }
@@ -283,7 +287,7 @@ class Call {
   // Returns the input that a gradient is of, "grad_" less, if there is one; and which of an element's axes it moves a
   // sample along, if any.
   Tensor input_of(Gradient gradient) const;
-  virtual std::optional<size_t> moved_axis(const ElementId& id) const = 0;
+  virtual std::optional<size_t> moved_axis(const ElementId&) const { return std::nullopt; }
 
   // --- Simulations.
   // The call with other sizes, in slices. Throws std::invalid_argument for a size that the operator lacks, or that does
@@ -293,9 +297,11 @@ class Call {
   // the call.
   virtual std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const = 0;
   // Returns how many adjacent numbers of the input a softmax may have normalized together; none if it is no such input.
-  virtual std::vector<int64_t> normalized_together(size_t input) const = 0;
+  virtual std::vector<int64_t> normalized_together(size_t /*input*/) const { return {}; }
   // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
-  virtual std::vector<Arithmetic> arithmetics() const = 0;
+  virtual std::vector<Arithmetic> arithmetics() const {
+    return {{"float64", conventions, MSDA_MODE_FLOAT64}, {"deterministic", conventions, MSDA_MODE_DETERMINISTIC}};
+  }
   // Gradients may jump where a pixel coordinate is a multiple of `spacing`, moved by `offset`: those of the sample that
   // lies there, or (`scattered`) those of the pixels to which it is added.
   struct Jumps {
@@ -315,7 +321,9 @@ class Call {
   // Returns whether contraction changes the gradients of samples in this arithmetic.
   virtual bool contracts(const Arithmetic&) const { return false; }
   // Null where the operator has none for these: every element must then be compared.
-  virtual std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const = 0;
+  virtual std::unique_ptr<Screen> screen(const Arithmetic& /*observed*/, const Arithmetic& /*expected*/) const {
+    return nullptr;
+  }
 
   // --- Words.
   // What the kernels' arithmetic is called beside another one.

@@ -21,6 +21,12 @@ std::vector<int64_t> all_indices(int64_t size) {
   return indices;
 }
 
+Kept whole_of(const Tensor& tensor) {
+  Kept whole;
+  for (const int64_t size : tensor.shape) whole.push_back(all_indices(size));
+  return whole;
+}
+
 OwnedTensor sliced(const std::string& name, const Tensor& tensor, const Kept& kept) {
   Index shape;
   for (const auto& indices : kept) shape.push_back(static_cast<int64_t>(indices.size()));

@@ -58,6 +58,9 @@ inline void store_integer(OwnedTensor& tensor, int64_t flat, int64_t number) {
 // Returns all indices of a dimension: 0, 1, ..., size - 1.
 std::vector<int64_t> all_indices(int64_t size);
 
+// Returns all indices of each dimension of a tensor.
+Kept whole_of(const Tensor& tensor);
+
 // Calls visit(small, whole) for every element of a tensor of this shape that stays: its row-major number among those
 // that stay, and among all.
 template <class Visit>

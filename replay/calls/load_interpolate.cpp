@@ -64,9 +64,9 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
     }
   }
   call->take_sizes();
-  check_result(call->shape_of(analysis::InterpolateGradient::kInput), "grad_input", where);
+  check_result(call->shape_of(call->gradient()), "grad_input", where);
   const auto fitting = [&](const analysis::Tensor& tensor) {
-    const bool fits = tensor && tensor.shape == call->shape_of(analysis::InterpolateGradient::kInput);
+    const bool fits = tensor && tensor.shape == call->shape_of(call->gradient());
     return fits ? tensor : analysis::Tensor{};
   };
   return call->with_heeded_scales(

@@ -83,17 +83,13 @@ bool GridSampleCall::visit_inputs(const Conventions&, const ElementId& id, const
   return false;
 }
 
-bool GridSampleCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision&,
+bool GridSampleCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision& precision,
                                   Cache& cache, const VisitStage& visit) const {
   std::vector<double> coordinates;
   for (const Axis& axis : axes(id))
     coordinates.push_back(evaluations(side_conventions, axis, arithmetic()).front().coordinate);
   if (!coordinates.empty() && visit("pixel_coordinates", coordinates)) return true;
-  const Addends all = addends(side_conventions, id, cache);
-  if (visit("addends", all.values)) return true;
-  double sum = 0;
-  for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());
-  return visit(id.gradient.name(), {rounded_to(sum * all.scale, arithmetic())});
+  return Call::visit_stages(side_conventions, id, precision, cache, visit);
 }
 
 Steps GridSampleCall::input_steps(Gradient gradient) const {
@@ -103,24 +99,7 @@ Steps GridSampleCall::input_steps(Gradient gradient) const {
 Steps GridSampleCall::inner_steps(Gradient) const { return kInterpolationWeights | kAddends; }
 
 const char* GridSampleCall::name_of(Step step) const {
-  switch (step) {
-    case kGradOutput:
-      return "grad_output";
-    case kValue:
-      return "input";
-    case kLocations:
-      return "grid";
-    case kInterpolationWeights:
-      return "interpolation_weights";
-    case kAddends:
-      return "addends";
-    case kSums:
-      return "sums";
-    case kResult:
-      return "result";
-    default:
-      return "?";  // steps that this operator lacks
-  }
+  return step == kValue ? "input" : step == kLocations ? "grid" : Call::name_of(step);
 }
 
 std::span<const Dimension> GridSampleCall::dimensions() const {

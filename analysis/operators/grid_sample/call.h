@@ -90,7 +90,6 @@ struct GridSampleCall final : Call {
                                          Cache& cache) const override;
   double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
                          Cache& cache) const override;
-  std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const override;
 
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
@@ -111,7 +110,6 @@ struct GridSampleCall final : Call {
   std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
                                           std::span<const Tensor> results) const override;
 
-  std::vector<NamedTensor> all_inputs() const override;
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
@@ -125,11 +123,9 @@ struct GridSampleCall final : Call {
 
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
-  std::vector<int64_t> normalized_together(size_t input) const override;
   std::vector<Arithmetic> arithmetics() const override;
   Jumps jumps() const override;
   std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>& is_chosen) const override;
-  std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
 
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;

@@ -44,13 +44,10 @@ std::vector<int64_t> GridSampleCall::grad_output_at(const std::function<bool(con
   return chosen;
 }
 
-std::vector<int64_t> GridSampleCall::normalized_together(size_t) const { return {}; }
-
+// There is no screen: a sample has few coordinates and many channels, so that comparing every element costs little
+// more.
 std::vector<Arithmetic> GridSampleCall::arithmetics() const {
   return {{"float64", conventions, MSDA_MODE_FLOAT64}, {"grid_sample", conventions, MSDA_MODE_DETERMINISTIC}};
 }
-
-// A sample of grid_sample has few coordinates and many channels, so that comparing every element costs little more.
-std::unique_ptr<Screen> GridSampleCall::screen(const Arithmetic&, const Arithmetic&) const { return nullptr; }
 
 }  // namespace msda::analysis

@@ -9,12 +9,6 @@ constexpr const char* kSides[] = {"W", "H", "D"};  // by axis: x, y, z
 constexpr const char* kOutputSides[] = {"W_out", "H_out", "D_out"};
 constexpr const char* kOutputNames[] = {"column of samples", "row of samples", "slice of samples"};
 
-Kept whole_of(const Tensor& tensor) {
-  Kept whole;
-  for (const int64_t size : tensor.shape) whole.push_back(all_indices(size));
-  return whole;
-}
-
 }  // namespace
 
 void GridSampleCall::take_sizes() {
@@ -31,8 +25,6 @@ void GridSampleCall::take_sizes() {
     samples *= output_sides[axis];
   }
 }
-
-std::vector<NamedTensor> GridSampleCall::all_inputs() const { return inputs(); }
 
 std::shared_ptr<const Call> GridSampleCall::with_inputs(std::span<const OwnedTensor> given) const {
   auto call = std::make_shared<GridSampleCall>();

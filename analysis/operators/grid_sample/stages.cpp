@@ -156,10 +156,6 @@ std::vector<Intermediate> GridSampleCall::intermediates() const {
   return all;
 }
 
-std::vector<NamedConventions> GridSampleCall::conventions_to_show(const Conventions*) const {
-  return {{kernels::name_of(MSDA_MODE_DETERMINISTIC), conventions}};
-}
-
 std::vector<double> GridSampleCall::numbers_of(const Intermediate& tensor, const Conventions& by, int64_t first,
                                                int64_t count, msda_mode mode, int threads) const {
   const int64_t width = tensor.width();

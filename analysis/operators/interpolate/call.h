@@ -13,21 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/operators/scatter/call.h"
+#include "analysis/operators/scatter/image.h"
 
 namespace msda::analysis {
-
-struct InterpolateGradient {
-  static constexpr Gradient::Description kInputDescription{"grad_input", 0, true};
-  static constexpr Gradient kInput{kInputDescription};
-};
-inline constexpr Gradient kInterpolateGradients[] = {InterpolateGradient::kInput};
-
-struct InterpolateDimension {
-  static constexpr Dimension::Description kDescriptions[] = {
-      {"batch", 0, false, false}, {"channel", 1, false, false}, {"pixel", 2, false, false}};
-  static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kPixel{kDescriptions[2]};
-};
 
 // How a coordinate is computed, or which output pixels are a pixel's: as PyTorch's kernels for CPUs write it, with a
 // fused multiply-add, by the inverse of the ratio as those for GPUs do in mode nearest, or without rounding.
@@ -59,10 +47,9 @@ struct Readers {
 };
 
 // The shape of grad_output fits; take_sizes() has been called.
-struct InterpolateCall final : ScatterCall {
+struct InterpolateCall final : ImageScatterCall {
   ResizeMode mode = ResizeMode::kLinear;
   int axes_count = 2;
-  int64_t N = 0, C = 0;
   Resized sides[3];  // by axis: x, y, z
   // Mode nearest: the output pixels beyond the image times the scale factor are added to none.
   bool is_for_gpu = false;
@@ -70,14 +57,10 @@ struct InterpolateCall final : ScatterCall {
 
   bool is_nearest() const { return mode == ResizeMode::kNearest || mode == ResizeMode::kNearestExact; }
 
-  std::span<const Gradient> gradients() const override { return kInterpolateGradients; }
   Index shape_of(Gradient) const override;
   std::vector<NamedTensor> inputs() const override { return {{"grad_output", grad_output}}; }
-  std::vector<NamedTensor> all_inputs() const override { return inputs(); }
 
   Tensor source() const override { return grad_output; }
-  const PlaceLayout& from() const override { return from_; }
-  const PlaceLayout& to() const override { return to_; }
   const char* source_name() const override { return "output pixel"; }
   std::vector<std::string> corner_names() const override;
   std::vector<std::string> weight_names() const override;
@@ -103,11 +86,6 @@ struct InterpolateCall final : ScatterCall {
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
                   const Reduction* reduction, Cache& cache) const override;
 
-  std::span<const Dimension> dimensions() const override;
-  Coordinates sizes() const override { return {N, C, to_.minor}; }
-  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
-  std::span<const Part> parts() const override;
-
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
@@ -117,7 +95,6 @@ struct InterpolateCall final : ScatterCall {
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
   std::string text_of_sizes() const override;
-  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
 
   // From grad_output and `sides`.
@@ -159,8 +136,6 @@ struct InterpolateCall final : ScatterCall {
   double forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const;
   // Computes end_of() as kernels for GPUs do.
   int64_t end_by_inverse(const Resized& side, int64_t boundary) const;
-
-  PlaceLayout from_, to_;
 };
 
 std::optional<ResizeMode> resize_mode_named(std::string_view name, int axes);

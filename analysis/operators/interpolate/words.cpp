@@ -1,4 +1,4 @@
-// Where an element of interpolate's gradient lies, what is known of kernels, and the other conventions to try.
+// What interpolate's samples are called, what is known of kernels, and the other conventions to try.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,21 +21,6 @@ std::vector<int64_t> place_in(const Resized* sides, int axes, int64_t Resized::*
 
 }  // namespace
 
-std::span<const Dimension> InterpolateCall::dimensions() const {
-  static constexpr Dimension kAll[] = {InterpolateDimension::kBatch, InterpolateDimension::kChannel,
-                                       InterpolateDimension::kPixel};
-  return kAll;
-}
-
-Coordinates InterpolateCall::coordinates_of(Gradient, int64_t flat) const {
-  return {flat / to_.minor / C, flat / to_.minor % C, flat % to_.minor};
-}
-
-std::span<const Call::Part> InterpolateCall::parts() const {
-  static const Part kParts[] = {{}, {InterpolateDimension::kBatch}, {InterpolateDimension::kChannel}};
-  return kParts;
-}
-
 std::string InterpolateCall::text_of_sizes() const {
   std::vector<int64_t> in, out;
   for (int axis = axes_count - 1; axis >= 0; --axis) {
@@ -44,17 +29,6 @@ std::string InterpolateCall::text_of_sizes() const {
   }
   return fmt::format("batch {}, channels {}, input {}, output {}, mode {}{}", N, C, fmt::join(in, " x "),
                      fmt::join(out, " x "), mode_name(), conventions.align_corners ? ", align_corners" : "");
-}
-
-std::vector<std::string> InterpolateCall::text_of_place(Gradient gradient, int64_t flat) const {
-  constexpr const char* kNames[] = {"column", "row", "slice"};
-  const Coordinates at = coordinates_of(gradient, flat);
-  std::vector<std::string> texts{text_of(InterpolateDimension::kBatch, at[0]),
-                                 text_of(InterpolateDimension::kChannel, at[1])};
-  const auto place = place_in(sides, axes_count, &Resized::in, at[2]);
-  for (size_t i = 0; i < place.size(); ++i)
-    texts.push_back(fmt::format("{} {}", kNames[place.size() - 1 - i], place[i]));
-  return texts;
 }
 
 std::string InterpolateCall::target_text(int64_t target) const {

@@ -156,29 +156,7 @@ Steps MsdaCall::inner_steps(Gradient gradient) const {
 }
 
 const char* MsdaCall::name_of(Step step) const {
-  switch (step) {
-    case kGradOutput:
-      return "grad_output";
-    case kAttentionWeights:
-      return "attention_weights";
-    case kValue:
-      return "value";
-    case kLocations:
-      return "sampling_locations";
-    case kInterpolationWeights:
-      return "interpolation_weights";
-    case kSampledValue:
-      return "sampled_value";
-    case kWeightedGradOutput:
-      return "grad_output*attention_weights";
-    case kAddends:
-      return "addends";
-    case kSums:
-      return "sums";
-    case kResult:
-      return "result";
-  }
-  return "?";
+  return step == kLocations ? "sampling_locations" : Call::name_of(step);
 }
 
 std::span<const Dimension> MsdaCall::dimensions() const {

@@ -101,9 +101,7 @@ Inputs MsdaCall::cropped(size_t image, size_t side, int64_t first, int64_t count
   }
   Inputs smaller;
   for (const auto& [name, tensor] : all_inputs()) {
-    Kept whole;
-    for (const int64_t size : tensor.shape) whole.push_back(all_indices(size));
-    smaller.push_back(sliced(name, tensor, std::string_view(name) == "value" ? pixels : whole));
+    smaller.push_back(sliced(name, tensor, std::string_view(name) == "value" ? pixels : whole_of(tensor)));
   }
   OwnedTensor &shapes = smaller[1], &locations = smaller[2];
   store_integer(shapes, static_cast<int64_t>(2 * image + side), count);
@@ -120,11 +118,7 @@ Inputs MsdaCall::cropped(size_t image, size_t side, int64_t first, int64_t count
 Inputs MsdaCall::merged_channels() const {
   if (B * Q * M != 1) return {};
   Inputs merged;
-  for (const auto& [name, tensor] : all_inputs()) {
-    Kept whole;
-    for (const int64_t size : tensor.shape) whole.push_back(all_indices(size));
-    merged.push_back(sliced(name, tensor, whole));
-  }
+  for (const auto& [name, tensor] : all_inputs()) merged.push_back(sliced(name, tensor, whole_of(tensor)));
   merged[0] = OwnedTensor("value", value.dtype, {1, S, 1, 1});
   for (int64_t s = 0; s < S; ++s) {
     double sum = 0;

@@ -37,13 +37,6 @@ std::vector<NamedTensor> OwnCall::inputs() const {
   return all;
 }
 
-msda_dtype OwnCall::arithmetic() const {
-  for (const NamedTensor& input : definition_->inputs()) {
-    if (input.tensor.dtype == MSDA_FLOAT64) return MSDA_FLOAT64;
-  }
-  return MSDA_FLOAT32;
-}
-
 bool OwnCall::adds_to_output() const {
   return std::ranges::any_of(gradients(),
                              [&](Gradient gradient) { return definition_->begins_with_itself(gradient.place()); });
@@ -102,23 +95,6 @@ int64_t OwnCall::weights_of(Gradient gradient, int64_t flat) const {
     if (std::ranges::find(channels, dimensions[i]) == channels.end()) number = number * shape[i] + at[i];
   }
   return number;
-}
-
-const char* OwnCall::name_of(Step step) const {
-  switch (step) {
-    case kGradOutput:
-      return "inputs";
-    case kLocations:
-      return "coordinates";
-    case kAddends:
-      return "addends";
-    case kSums:
-      return "sums";
-    case kResult:
-      return "result";
-    default:
-      return "?";  // steps that these operators lack
-  }
 }
 
 Coordinates OwnCall::coordinates_of(Gradient gradient, int64_t flat) const {
@@ -213,10 +189,6 @@ std::shared_ptr<const Call> OwnCall::with_values(std::span<const Tensor> values)
     tensors.push_back(is_floating(input.tensor) ? values[next++] : input.tensor);
   }
   return with_tensors(std::move(tensors));
-}
-
-std::vector<Arithmetic> OwnCall::arithmetics() const {
-  return {{"float64", conventions, MSDA_MODE_FLOAT64}, {"deterministic", conventions, MSDA_MODE_DETERMINISTIC}};
 }
 
 std::shared_ptr<const Call> OwnCall::outline() const {

@@ -18,7 +18,6 @@ class OwnCall final : public Call {
   Index shape_of(Gradient gradient) const override { return definition_->shape_of(gradient.place()); }
   std::vector<NamedTensor> inputs() const override;
   std::vector<NamedTensor> all_inputs() const override { return definition_->inputs(); }
-  msda_dtype arithmetic() const override;
 
   Axes axes(const ElementId& id) const override { return definition_->axes(id.gradient.place(), id.flat); }
   Coordinate coordinate(const Conventions&, const Axis& axis, const Precision& precision) const override {
@@ -43,8 +42,6 @@ class OwnCall final : public Call {
 
   bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
                     Cache& cache, const VisitInput& visit) const override;
-  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
-                    const VisitStage& visit) const override;
 
   // Returns none: nothing but the addends is known of the way to a sum.
   std::vector<Intermediate> intermediates() const override { return {}; }
@@ -56,46 +53,29 @@ class OwnCall final : public Call {
   std::vector<NamedAddend> named_addends(const Conventions&, const ElementId&, Cache&) const override { return {}; }
   double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
                          Cache& cache) const override;
-  std::vector<NamedConventions> conventions_to_show(const Conventions*) const override {
-    return {{"deterministic", conventions}};
-  }
 
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
   Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override { return kAddends; }
-  const char* name_of(Step step) const override;
+  const char* name_of(Step step) const override { return step == kGradOutput ? "inputs" : Call::name_of(step); }
 
   std::span<const Dimension> dimensions() const override { return definition_->dimensions(); }
   Coordinates sizes() const override { return definition_->sizes(); }
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override { return parts_; }
 
-  std::span<const char* const> stages() const override { return {}; }
-  bool run_kernels(const Conventions&, const msda_options&, std::span<const Tensor>) const override { return false; }
-  std::unique_ptr<DeviceCall> device_call(const Conventions&, const msda_options&,
-                                          std::span<const Tensor>) const override {
-    return nullptr;
-  }
-
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
-  std::vector<Image> images() const override { return {}; }
-  Inputs cropped(size_t, size_t, int64_t, int64_t) const override { return {}; }
-  Inputs merged_channels() const override { return {}; }
 
   // There is no forward pass to compare with: gradcheck asks has_forward() first.
   bool has_forward() const override { return false; }
   Loss loss_at(const Conventions&, const ElementId&, double) const override { return {}; }
-  std::optional<size_t> moved_axis(const ElementId&) const override { return std::nullopt; }
 
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
-  std::vector<int64_t> normalized_together(size_t) const override { return {}; }
-  std::vector<Arithmetic> arithmetics() const override;
-  std::unique_ptr<Screen> screen(const Arithmetic&, const Arithmetic&) const override { return nullptr; }
 
   std::string arithmetic_name(const Conventions&) const override { return definition_->name(); }
   std::string text_of_sizes() const override;

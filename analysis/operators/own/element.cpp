@@ -113,13 +113,4 @@ bool OwnCall::visit_inputs(const Conventions&, const ElementId& id, const Place&
   return found;
 }
 
-bool OwnCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision&, Cache& cache,
-                           const VisitStage& visit) const {
-  const Addends all = addends(side_conventions, id, cache);
-  if (visit("addends", all.values)) return true;
-  double sum = 0;
-  for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());
-  return visit(id.gradient.name(), {sum});
-}
-
 }  // namespace msda::analysis

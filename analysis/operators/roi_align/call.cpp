@@ -47,21 +47,6 @@ bool RoiAlignCall::visit_inputs(const Conventions& side_conventions, const Eleme
   return ScatterCall::visit_inputs(side_conventions, id, place, precision, cache, visit);
 }
 
-std::span<const Dimension> RoiAlignCall::dimensions() const {
-  static constexpr Dimension kAll[] = {RoiAlignDimension::kBatch, RoiAlignDimension::kChannel,
-                                       RoiAlignDimension::kPixel};
-  return kAll;
-}
-
-Coordinates RoiAlignCall::coordinates_of(Gradient, int64_t flat) const {
-  return {flat / to_.minor / C, flat / to_.minor % C, flat % to_.minor};
-}
-
-std::span<const Call::Part> RoiAlignCall::parts() const {
-  static const Part kParts[] = {{}, {RoiAlignDimension::kBatch}, {RoiAlignDimension::kChannel}};
-  return kParts;
-}
-
 std::vector<Cut> RoiAlignCall::cuts() const { return {{"box", "K", K}, {"channel", "C", C}}; }
 
 Kept RoiAlignCall::kept_of(std::string_view tensor, const Kept& kept) const {
@@ -121,12 +106,6 @@ std::string RoiAlignCall::text_of_sizes() const {
   return fmt::format("batch {}, channels {}, input {} x {}, {} boxes of {} x {} bins, {}", N, C, sides[1], sides[0], K,
                      bins[1], bins[0],
                      sampling_ratio > 0 ? fmt::format("sampling_ratio {}", sampling_ratio) : "adaptive sampling");
-}
-
-std::vector<std::string> RoiAlignCall::text_of_place(Gradient gradient, int64_t flat) const {
-  const Coordinates at = coordinates_of(gradient, flat);
-  return {text_of(RoiAlignDimension::kBatch, at[0]), text_of(RoiAlignDimension::kChannel, at[1]),
-          fmt::format("row {}", at[2] / sides[0]), fmt::format("column {}", at[2] % sides[0])};
 }
 
 std::string RoiAlignCall::target_text(int64_t target) const {

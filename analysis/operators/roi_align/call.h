@@ -9,41 +9,25 @@
 #include <string>
 #include <vector>
 
-#include "analysis/operators/scatter/call.h"
+#include "analysis/operators/scatter/image.h"
 
 namespace msda::analysis {
 
-struct RoiAlignGradient {
-  static constexpr Gradient::Description kInputDescription{"grad_input", 0, true};
-  static constexpr Gradient kInput{kInputDescription};
-};
-inline constexpr Gradient kRoiAlignGradients[] = {RoiAlignGradient::kInput};
-
-struct RoiAlignDimension {
-  static constexpr Dimension::Description kDescriptions[] = {
-      {"batch", 0, false, false}, {"channel", 1, false, false}, {"pixel", 2, false, false}};
-  static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kPixel{kDescriptions[2]};
-};
-
 // Shapes fit each other, boxes are finite and of batches that there are, there are at most kMostPoints points, and
 // take_sizes() has been called.
-struct RoiAlignCall final : ScatterCall {
+struct RoiAlignCall final : ImageScatterCall {
   double spatial_scale = 1;
   int64_t sampling_ratio = 0;  // points of a bin along each axis; 0: as many as it has pixels, rounded up
   bool aligned = false;        // pixel centres are half a pixel off, and boxes may be narrower than a pixel
-  int64_t N = 0, C = 0, K = 0;
+  int64_t K = 0;
   int64_t sides[2] = {}, bins[2] = {};  // by axis: x, y
   Tensor input;                         // its shape; data if they were recorded, which nothing depends on
   Tensor boxes, grad_output;
 
-  std::span<const Gradient> gradients() const override { return kRoiAlignGradients; }
   Index shape_of(Gradient) const override { return input.shape; }
   std::vector<NamedTensor> inputs() const override;
-  std::vector<NamedTensor> all_inputs() const override { return inputs(); }
 
   Tensor source() const override { return grad_output; }
-  const PlaceLayout& from() const override { return from_; }
-  const PlaceLayout& to() const override { return to_; }
   const char* source_name() const override { return "bin"; }
   int64_t source_of(int64_t sample) const override;
   int64_t sample_count() const override { return first_point_->back(); }
@@ -73,11 +57,6 @@ struct RoiAlignCall final : ScatterCall {
            "have, which no tolerance covers.";
   }
 
-  std::span<const Dimension> dimensions() const override;
-  Coordinates sizes() const override { return {N, C, to_.minor}; }
-  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
-  std::span<const Part> parts() const override;
-
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   bool admits(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
@@ -89,7 +68,6 @@ struct RoiAlignCall final : ScatterCall {
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
   std::string text_of_sizes() const override;
-  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
 
   // More points than this, in all, are not looked at: what is done for each of them would take minutes.
@@ -113,7 +91,6 @@ struct RoiAlignCall final : ScatterCall {
   struct Ways;
   std::shared_ptr<const Ways> ways_;
   std::shared_ptr<const Ways> find_ways() const;
-  PlaceLayout from_, to_;
 };
 
 }  // namespace msda::analysis

@@ -82,7 +82,6 @@ class ScatterCall : public Call {
 
   // --- What follows from it.
   bool has_narrow_kernels() const override { return true; }  // PyTorch's add 16-bit numbers up in their type
-  msda_dtype arithmetic() const override;
   Axes axes(const ElementId&) const override { return {}; }
   Coordinate coordinate(const Conventions&, const Axis& axis, const Precision&) const override {
     return {axis.location, 0};
@@ -103,8 +102,6 @@ class ScatterCall : public Call {
 
   bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
                     Cache& cache, const VisitInput& visit) const override;
-  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
-                    const VisitStage& visit) const override;
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return from().places(); }
@@ -114,7 +111,6 @@ class ScatterCall : public Call {
                                          Cache& cache) const override;
   double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
                          Cache& cache) const override;
-  std::vector<NamedConventions> conventions_to_show(const Conventions*) const override;
 
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
@@ -125,25 +121,8 @@ class ScatterCall : public Call {
   }
   const char* name_of(Step step) const override;
 
-  std::span<const char* const> stages() const override { return {}; }
-  bool run_kernels(const Conventions&, const msda_options&, std::span<const Tensor>) const override { return false; }
-  std::unique_ptr<DeviceCall> device_call(const Conventions&, const msda_options&,
-                                          std::span<const Tensor>) const override {
-    return nullptr;
-  }
-
-  // Sources move nowhere else when some of them, or sides of what they are added to, are left out.
-  std::vector<Image> images() const override { return {}; }
-  Inputs cropped(size_t, size_t, int64_t, int64_t) const override { return {}; }
-  Inputs merged_channels() const override { return {}; }
-
   // Returns the loss of the forward pass, which gathers: sum(source * gathered(x)).
   Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
-  std::optional<size_t> moved_axis(const ElementId&) const override { return std::nullopt; }
-
-  std::vector<int64_t> normalized_together(size_t) const override { return {}; }
-  std::vector<Arithmetic> arithmetics() const override;
-  std::unique_ptr<Screen> screen(const Arithmetic&, const Arithmetic&) const override { return nullptr; }
 };
 
 }  // namespace msda::analysis
