@@ -71,7 +71,7 @@ void GpuReplay::run(const analysis::DeviceCall& call) {
       for (auto& half : std::views::reverse(halves)) left.push_back(std::move(half));
     }
   } catch (...) {
-    device_->api().cuStreamSynchronize(device_->stream());  // afterwards the host's tensors may be freed
+    device_->driver().synchronize(device_->stream());  // afterwards the host's tensors may be freed
     throw;
   }
 }

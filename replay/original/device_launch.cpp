@@ -29,7 +29,7 @@ void DeviceLaunch::check_code() const {
   const auto& [bytes, offsets, sizes] = plan_.parameters;
   for (size_t i = 0; i <= offsets.size(); ++i) {
     size_t offset = 0, size = 0;
-    const bool has = device_.api().cuFuncGetParamInfo(function_, i, &offset, &size) == 0;
+    const bool has = device_.driver().function_parameter(function_, i, &offset, &size) == 0;
     const bool same = i == offsets.size()
                           ? !has
                           : has && offset == static_cast<size_t>(offsets[i]) && size == static_cast<size_t>(sizes[i]);
@@ -37,7 +37,7 @@ void DeviceLaunch::check_code() const {
   }
   constexpr int kMaxThreads = 0;  // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
   int most = 0;
-  device_.check(device_.api().cuFuncGetAttribute(&most, kMaxThreads, function_), "query the kernel's largest block");
+  device_.check(device_.driver().function_attribute(&most, kMaxThreads, function_), "query the kernel's largest block");
   const auto& block = plan_.shape.block;
   if (uint64_t{block[0]} * block[1] * block[2] > static_cast<uint64_t>(most)) {
     refuse_relaunch("blocks of {} x {} x {} are more than the {} threads that it was compiled for", block[0], block[1],
@@ -50,15 +50,16 @@ void DeviceLaunch::allow_launch() const {
   constexpr int kSharedBytes = 1, kMaxDynamicSharedBytes = 8, kNonPortableCluster = 14;  // CU_FUNC_ATTRIBUTE_*
   constexpr uint64_t kAlwaysAllowed = 48 << 10, kPortableCluster = 8;
   int statically = 0;
-  device_.check(device_.api().cuFuncGetAttribute(&statically, kSharedBytes, function_), "query its shared memory");
+  device_.check(device_.driver().function_attribute(&statically, kSharedBytes, function_), "query its shared memory");
   if (uint64_t{plan_.shape.shared_bytes} + static_cast<uint64_t>(statically) > kAlwaysAllowed) {
     const auto bytes = static_cast<int>(plan_.shape.shared_bytes);
-    device_.check(device_.api().cuFuncSetAttribute(function_, kMaxDynamicSharedBytes, bytes),
+    device_.check(device_.driver().set_function_attribute(function_, kMaxDynamicSharedBytes, bytes),
                   fmt::format("reserve {} bytes of shared memory", bytes));
   }
   const auto& cluster = plan_.cluster;
   if (uint64_t{cluster[0]} * cluster[1] * cluster[2] > kPortableCluster) {
-    device_.check(device_.api().cuFuncSetAttribute(function_, kNonPortableCluster, 1), "allow so large a cluster");
+    device_.check(device_.driver().set_function_attribute(function_, kNonPortableCluster, 1),
+                  "allow so large a cluster");
   }
 }
 
@@ -92,11 +93,12 @@ std::vector<std::pair<gpu::DevicePointer, uint64_t>> DeviceLaunch::gaps() const 
 
 void DeviceLaunch::put(const Buffer& buffer, std::span<const std::byte> row_major, gpu::DevicePointer to) const {
   const auto copy = [&](const std::byte* from) {
-    device_.check(device_.api().cuMemcpyHtoD_v2(to, from, buffer.bytes), "copy " + buffer.name + " to the device");
+    device_.check(device_.driver().copy_to_device_now(to, from, buffer.bytes),
+                  "copy " + buffer.name + " to the device");
   };
   if (buffer.strides.empty()) return copy(row_major.data());
   std::vector<std::byte> memory(buffer.bytes);
-  device_.check(device_.api().cuMemcpyDtoH_v2(memory.data(), to, buffer.bytes), "copy " + buffer.name);
+  device_.check(device_.driver().copy_to_host_now(memory.data(), to, buffer.bytes), "copy " + buffer.name);
   scatter(buffer.before->shape, buffer.strides, size_of_element(buffer), row_major.data(), memory.data());
   copy(memory.data());
 }
@@ -108,7 +110,7 @@ void DeviceLaunch::put(const Buffer& buffer, const TensorInfo& info) const {
 
 std::vector<std::byte> DeviceLaunch::row_major(const Buffer& buffer, gpu::DevicePointer from) const {
   std::vector<std::byte> memory(buffer.bytes);
-  device_.check(device_.api().cuMemcpyDtoH_v2(memory.data(), from, buffer.bytes), "copy " + buffer.name);
+  device_.check(device_.driver().copy_to_host_now(memory.data(), from, buffer.bytes), "copy " + buffer.name);
   if (buffer.strides.empty()) return memory;
   std::vector<std::byte> dense(static_cast<size_t>(buffer.before->bytes()));
   gather(buffer.before->shape, buffer.strides, size_of_element(buffer), memory.data(), dense.data());
@@ -119,7 +121,7 @@ void DeviceLaunch::build() {
   for (const auto& [begin, end] : plan_.regions) {
     const uint64_t bytes = end - begin + kPage + kBehind;
     gpu::DeviceMemory& region = regions_.emplace_back(device_, bytes);
-    device_.check(device_.api().cuMemsetD8_v2(region.address(), 0, bytes), "clear memory");
+    device_.check(device_.driver().set_bytes_now(region.address(), 0, bytes), "clear memory");
     region_places_.push_back(region.address() + (begin - region.address()) % kPage);
   }
   for (const bool outputs : {false, true}) {
@@ -138,7 +140,7 @@ void DeviceLaunch::build() {
     if (!buffer.is_output) continue;
     Output output{&buffer, place_of(buffer.address), gpu::DeviceMemory(device_, buffer.bytes)};
     device_.check(
-        device_.api().cuMemcpyDtoDAsync_v2(output.before.address(), output.address, buffer.bytes, device_.stream()),
+        device_.driver().copy_on_device(output.before.address(), output.address, buffer.bytes, device_.stream()),
         "keep " + buffer.name);
     outputs_.push_back(std::move(output));
   }
@@ -172,21 +174,21 @@ void DeviceLaunch::restore_all() const {
 
 void DeviceLaunch::reset() const {
   for (const Output& output : outputs_) {
-    device_.check(device_.api().cuMemcpyDtoDAsync_v2(output.address, output.before.address(), output.buffer->bytes,
-                                                     device_.stream()),
+    device_.check(device_.driver().copy_on_device(output.address, output.before.address(), output.buffer->bytes,
+                                                  device_.stream()),
                   "reset " + output.buffer->name);
   }
   for (const Scratch& scratch : plan_.scratch) {
-    device_.check(device_.api().cuMemsetD8_v2(place_of(scratch.address), 0, scratch.bytes), "clear scratch memory");
+    device_.check(device_.driver().set_bytes_now(place_of(scratch.address), 0, scratch.bytes), "clear scratch memory");
   }
 }
 
 void DeviceLaunch::launch() const {
   std::vector<gpu::LaunchAttribute> attributes;
-  constexpr int kCooperative = 2, kClusterDimension = 4;  // CU_LAUNCH_ATTRIBUTE_*
-  if (plan_.cooperative) attributes.push_back({kCooperative, {}, {1}});
+  constexpr int kClusterDimension = 4;  // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+  if (plan_.cooperative) attributes.push_back(gpu::kCooperativeLaunch);
   if (plan_.cluster[0] > 0) {
-    attributes.push_back({kClusterDimension, {}, {plan_.cluster[0], plan_.cluster[1], plan_.cluster[2]}});
+    attributes.push_back({kClusterDimension, {}, {{plan_.cluster[0], plan_.cluster[1], plan_.cluster[2]}}});
   }
   const auto& [grid, block, shared_bytes] = plan_.shape;
   const gpu::LaunchConfig config{
@@ -196,7 +198,7 @@ void DeviceLaunch::launch() const {
   for (const int64_t offset : plan_.parameters.offsets) {
     parameters.push_back(const_cast<std::byte*>(parameters_.data()) + offset);
   }
-  device_.check(device_.api().cuLaunchKernelEx(&config, function_, parameters.data(), nullptr), "launch it");
+  device_.check(device_.driver().launch_ex(&config, function_, parameters.data(), nullptr), "launch it");
 }
 
 }  // namespace msda::replay

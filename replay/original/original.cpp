@@ -67,7 +67,7 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
   } catch (const gpu::Failure& e) {
     why = e.what();
     // After an invalid access of a kernel the context, and what was loaded into it, cannot be used any more.
-    if (device_ && device_->api().cuStreamSynchronize(device_->stream()) != 0) {
+    if (device_ && device_->driver().synchronize(device_->stream()) != 0) {
       no_device_ = fmt::format("the device failed on invocation {}: {}", invocation.id, why);
     }
   }

@@ -19,7 +19,7 @@ PoisonedLaunch::PoisonedLaunch(const gpu::Device& device, gpu::Function fill_sha
   constexpr int kMaxDynamicSharedBytes = 8;                     // CU_FUNC_ATTRIBUTE_*
   multiprocessors_ = device.attribute(kMultiprocessors);
   shared_bytes_ = device.attribute(kSharedBytesOptIn) / 4 * 4;
-  device.check(device.api().cuFuncSetAttribute(fill_shared, kMaxDynamicSharedBytes, shared_bytes_),
+  device.check(device.driver().set_function_attribute(fill_shared, kMaxDynamicSharedBytes, shared_bytes_),
                fmt::format("reserve {} bytes of shared memory", shared_bytes_));
   repeated.build(true);
 }
@@ -54,14 +54,14 @@ void PoisonedLaunch::fill_output(const PoisonSetting& setting) const {
 
 void PoisonedLaunch::fill_gaps(Contents contents) const {
   for (const auto& [address, bytes] : repeated_.on_device().gaps()) {
-    device_.check(device_.api().cuMemsetD8_v2(address, fill_byte(contents), bytes), "fill memory");
+    device_.check(device_.driver().set_bytes_now(address, fill_byte(contents), bytes), "fill memory");
   }
 }
 
 void PoisonedLaunch::fill_scratch(const PoisonSetting& setting) const {
   const Scratch& scratch = plan_.scratch[setting.number];
-  device_.check(device_.api().cuMemsetD8_v2(repeated_.on_device().place_of(scratch.address),
-                                            fill_byte(setting.contents), scratch.bytes),
+  device_.check(device_.driver().set_bytes_now(repeated_.on_device().place_of(scratch.address),
+                                               fill_byte(setting.contents), scratch.bytes),
                 "fill scratch memory");
 }
 

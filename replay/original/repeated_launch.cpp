@@ -37,7 +37,7 @@ void RepeatedLaunch::build(bool repeats) {
     const size_t bytes = repeats ? output.buffer->bytes : 0;
     results_.push_back({gpu::DeviceMemory(device_, bytes), gpu::DeviceMemory(device_, bytes), {}, {}});
   }
-  device_.check(device_.api().cuMemsetD8_v2(sums_.address(), 0, record::kDigestSlotBytes), "clear memory");
+  device_.check(device_.driver().set_bytes_now(sums_.address(), 0, record::kDigestSlotBytes), "clear memory");
   for (size_t i = 0; i < kBatch; ++i) {
     before_.emplace_back(device_);
     after_.emplace_back(device_);
@@ -95,7 +95,7 @@ void RepeatedLaunch::run_once(size_t slot, bool is_first, bool repeats, const st
     const DeviceLaunch::Output& output = on_device_.outputs()[i];
     for (const auto* to : {&results_[i].lowest, &results_[i].highest}) {
       device_.check(
-          device_.api().cuMemcpyDtoDAsync_v2(to->address(), output.address, output.buffer->bytes, device_.stream()),
+          device_.driver().copy_on_device(to->address(), output.address, output.buffer->bytes, device_.stream()),
           "keep " + output.buffer->name);
     }
   }

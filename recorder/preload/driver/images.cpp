@@ -165,8 +165,8 @@ int architecture_here() {
 std::shared_ptr<const Image> find_image(cuda::Function function, bool is_kernel) {
   const cuda::Driver& driver = cuda::driver();
   const char* name = nullptr;
-  if (!driver.complete || (is_kernel ? driver.kernel_name : driver.function_name)(&name, function) != cuda::kSuccess ||
-      name == nullptr) {
+  if (driver.missing != nullptr ||
+      (is_kernel ? driver.kernel_name : driver.function_name)(&name, function) != cuda::kSuccess || name == nullptr) {
     return nullptr;
   }
   const Owner owner = owner_of(function, is_kernel);

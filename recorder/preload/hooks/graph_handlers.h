@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "recorder/preload/driver/graph_api.h"
+#include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/hooks/watching.h"
 
 namespace msda::record {

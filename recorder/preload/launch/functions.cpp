@@ -65,7 +65,7 @@ void Functions::forget_in_child() {
 
 const adapters::Adapter* Functions::adapter_of(cuda::Function function, std::string& name, bool& is_kernel) {
   const adapters::Adapter* adapter = nullptr;
-  if (cuda::driver().complete) {
+  if (cuda::driver().missing == nullptr) {
     name = name_of_function(function, is_kernel);
     adapter = adapter_of(name);
   } else {

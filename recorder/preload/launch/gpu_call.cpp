@@ -71,7 +71,7 @@ void refuse(const std::string& reason) noexcept {
 
 // Returns why nothing can be copied, or nothing.
 std::string trouble_with(cuda::Stream stream) {
-  if (!cuda::driver().complete) return std::string("this CUDA driver lacks ") + cuda::driver().missing;
+  if (cuda::driver().missing != nullptr) return std::string("this CUDA driver lacks ") + cuda::driver().missing;
   int capturing = 0;
   if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) {
     return "its stream is being captured into a CUDA graph";

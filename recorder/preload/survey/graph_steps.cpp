@@ -18,13 +18,14 @@ struct Edges {
 
 // Edges may have data about overlap, which only the later function returns.
 std::optional<Edges> edges_of(cuda::Graph graph) {
-  const cuda::GraphDriver& driver = cuda::graph_driver();
-  if (driver.edges == nullptr && driver.plain_edges == nullptr) return std::nullopt;
+  const cuda::Driver& driver = cuda::driver();
+  if (driver.graph_edges == nullptr && driver.graph_plain_edges == nullptr) return std::nullopt;
   std::vector<uint64_t> data;
   const auto get = [&](cuda::GraphNode* from, cuda::GraphNode* to, size_t& count) {
     data.resize(count);
-    return driver.edges != nullptr ? driver.edges(graph, from, to, from != nullptr ? data.data() : nullptr, &count)
-                                   : driver.plain_edges(graph, from, to, &count);
+    return driver.graph_edges != nullptr
+               ? driver.graph_edges(graph, from, to, from != nullptr ? data.data() : nullptr, &count)
+               : driver.graph_plain_edges(graph, from, to, &count);
   };
   size_t count = 0;
   if (get(nullptr, nullptr, count) != cuda::kSuccess) return std::nullopt;
@@ -35,11 +36,12 @@ std::optional<Edges> edges_of(cuda::Graph graph) {
 
 // Returns the nodes so that each follows those that it depends on, and otherwise in the order in which they were made.
 std::optional<std::vector<cuda::GraphNode>> nodes_in_order(cuda::Graph graph) {
-  const cuda::GraphDriver& driver = cuda::graph_driver();
+  const cuda::Driver& driver = cuda::driver();
   size_t count = 0;
-  if (driver.nodes == nullptr || driver.nodes(graph, nullptr, &count) != cuda::kSuccess) return std::nullopt;
+  if (driver.graph_nodes == nullptr || driver.graph_nodes(graph, nullptr, &count) != cuda::kSuccess)
+    return std::nullopt;
   std::vector<cuda::GraphNode> nodes(count);
-  if (count > 0 && driver.nodes(graph, nodes.data(), &count) != cuda::kSuccess) return std::nullopt;
+  if (count > 0 && driver.graph_nodes(graph, nodes.data(), &count) != cuda::kSuccess) return std::nullopt;
   const auto edges = edges_of(graph);
   if (!edges) return std::nullopt;
 
@@ -72,7 +74,7 @@ std::optional<std::vector<cuda::GraphNode>> nodes_in_order(cuda::Graph graph) {
 // Returns 0 if the node has none, or the driver does not report it.
 cuda::LaunchAttribute attribute_of_node(cuda::GraphNode node, int id) {
   cuda::LaunchAttribute attribute{id, {}, {}};
-  const auto get = cuda::graph_driver().kernel_attribute;
+  const auto get = cuda::driver().kernel_node_attribute;
   if (get == nullptr || get(node, id, &attribute.numbers) != cuda::kSuccess) return {id, {}, {}};
   return attribute;
 }
@@ -80,7 +82,8 @@ cuda::LaunchAttribute attribute_of_node(cuda::GraphNode node, int id) {
 std::optional<KernelStep> read_kernel(cuda::GraphNode node) {
   constexpr int kThatCompute[] = {2, 4}, kDeviceUpdatable = 13;  // CU_LAUNCH_ATTRIBUTE_COOPERATIVE, _CLUSTER_DIMENSION
   cuda::KernelNodeParameters parameters{};
-  const auto get = cuda::graph_driver().kernel;
+  const cuda::Driver& driver = cuda::driver();
+  const auto get = driver.kernel_node != nullptr ? driver.kernel_node : driver.kernel_node_first;
   // What a kernel on the device may change is not known.
   if (get == nullptr || get(node, &parameters) != cuda::kSuccess ||
       attribute_of_node(node, kDeviceUpdatable).numbers[0] != 0) {
@@ -96,7 +99,7 @@ std::optional<KernelStep> read_kernel(cuda::GraphNode node) {
 
 // Adds what the node does. Returns false if the driver does not report it.
 bool add_node(cuda::GraphNode node, GraphSteps& steps) {
-  const cuda::GraphDriver& driver = cuda::graph_driver();
+  const cuda::Driver& driver = cuda::driver();
   auto type = cuda::NodeType::kHost;
   if (driver.node_type == nullptr || driver.node_type(node, &type) != cuda::kSuccess) return false;
   if (type == cuda::NodeType::kKernel) {
@@ -106,19 +109,20 @@ bool add_node(cuda::GraphNode node, GraphSteps& steps) {
   }
   if (type == cuda::NodeType::kCopy) {
     CopyStep copy{};
-    const bool is_known = driver.copy != nullptr && driver.copy(node, &copy) == cuda::kSuccess && is_plain(copy);
+    const bool is_known =
+        driver.copy_node != nullptr && driver.copy_node(node, &copy) == cuda::kSuccess && is_plain(copy);
     if (is_known) steps.all.push_back({node, true, copy});
     return is_known;
   }
   if (type == cuda::NodeType::kSet) {
     SetStep set{};
-    const bool is_known = driver.set != nullptr && driver.set(node, &set) == cuda::kSuccess;
+    const bool is_known = driver.set_node != nullptr && driver.set_node(node, &set) == cuda::kSuccess;
     if (is_known) steps.all.push_back({node, true, set});
     return is_known;
   }
   if (type == cuda::NodeType::kGraph) {
     cuda::Graph graph = nullptr;
-    if (driver.child == nullptr || driver.child(node, &graph) != cuda::kSuccess) return false;
+    if (driver.child_node == nullptr || driver.child_node(node, &graph) != cuda::kSuccess) return false;
     const auto inner = read_steps(graph);
     if (!inner) return false;
     steps.all.insert(steps.all.end(), inner->all.begin(), inner->all.end());
@@ -199,24 +203,24 @@ bool perform(const CopyStep& copy, cuda::Stream stream) {
     if (copy.from.type != cuda::MemoryType::kHost) return do_with(cuda::driver().copy_anywhere, from.address);
     return do_with(cuda::driver().copy_to_device, reinterpret_cast<const void*>(from.address));
   }
-  const auto copy_3d = cuda::graph_driver().copy_3d;
-  return copy_3d != nullptr && copy_3d(&copy, stream) == cuda::kSuccess;
+  const auto copy_box = cuda::driver().copy_box;
+  return copy_box != nullptr && copy_box(&copy, stream) == cuda::kSuccess;
 }
 
 bool perform(const SetStep& set, cuda::Stream stream) {
   if (set.width == 0 || set.height == 0) return true;
-  const cuda::GraphDriver& graph = cuda::graph_driver();
+  const cuda::Driver& driver = cuda::driver();
   const auto call = [&](auto* in_line, auto* in_rows, auto value) {
     if (set.height == 1) return in_line != nullptr && in_line(set.to, value, set.width, stream) == cuda::kSuccess;
     return in_rows != nullptr && in_rows(set.to, set.pitch, value, set.width, set.height, stream) == cuda::kSuccess;
   };
   switch (set.element_bytes) {
     case 1:
-      return call(cuda::driver().set_bytes, graph.set_rows, static_cast<unsigned char>(set.value));
+      return call(driver.set_bytes, driver.set_rows, static_cast<unsigned char>(set.value));
     case 2:
-      return call(graph.set_halves, graph.set_rows_of_halves, static_cast<unsigned short>(set.value));
+      return call(driver.set_halves, driver.set_rows_of_halves, static_cast<unsigned short>(set.value));
     case 4:
-      return call(graph.set_words, graph.set_rows_of_words, set.value);
+      return call(driver.set_words, driver.set_rows_of_words, set.value);
     default:
       return false;
   }

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "recorder/preload/driver/graph_api.h"
+#include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/survey/reach.h"

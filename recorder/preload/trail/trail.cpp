@@ -70,7 +70,7 @@ std::unique_lock<std::timed_mutex> Trail::lock(std::chrono::seconds patience) {
 bool Trail::has_driver() {
   if (has_driver_) return *has_driver_;
   const cuda::Driver& driver = cuda::driver();
-  const char* lacks = driver.complete ? nullptr : driver.missing;
+  const char* lacks = driver.missing;
   const std::pair<const char*, bool> more[] = {{"cuMemGetInfo", driver.memory_info != nullptr},
                                                {"cuMemFree", driver.free != nullptr},
                                                {"cuPointerGetAttributes", driver.pointer_attributes != nullptr}};
