@@ -27,8 +27,9 @@ inline constexpr const char* kStageNames[] = {"pixel_coordinates",
                                               "value_contributions",
                                               "grad_value"};
 inline constexpr const char* kModeNames[] = {"deterministic", "atomic", "float64", "mixed"};
-inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
-inline constexpr int64_t kDtypeBytes[] = {2, 2, 4, 8, 4, 8};
+inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64", "uint8"};
+inline constexpr int64_t kDtypeBytes[] = {2, 2, 4, 8, 4, 8, 1};
+inline constexpr msda_dtype kUInt8{6};  // captures may hold it; no operator takes it
 
 // Returns the table's entry for an enumerator, or `otherwise` for a number that is none.
 template <class T, int kCount, class Enum>
@@ -49,6 +50,8 @@ constexpr const char* name_of(msda_mode mode) { return look_up(kModeNames, mode,
 constexpr const char* name_of(msda_dtype dtype) { return look_up(kDtypeNames, dtype, "?"); }
 // Returns the bytes of one element; 0 for a number that is no type.
 constexpr int64_t bytes_of(msda_dtype dtype) { return look_up(kDtypeBytes, dtype, int64_t{0}); }
+constexpr bool is_float(msda_dtype dtype) { return dtype >= MSDA_FLOAT16 && dtype <= MSDA_FLOAT64; }
+constexpr bool is_index(msda_dtype dtype) { return dtype == MSDA_INT32 || dtype == MSDA_INT64; }
 
 // Returns the enumerator with that name, or nothing.
 template <class Enum, int kCount>

@@ -36,23 +36,9 @@ struct Launch {
   std::optional<msda_dtype> float_type;
 };
 
-// The type of a tensor's elements, by its name in the capture, and their size: one of the operator's types, or uint8,
-// which only other kernels use.
-struct ElementType {
-  constexpr ElementType(msda_dtype type) : name(kernels::name_of(type)), bytes(kernels::bytes_of(type)) {}  // NOLINT
-  static constexpr ElementType uint8() { return {"uint8", 1}; }
-  bool operator==(const ElementType& other) const { return std::string_view(name) == other.name; }
-
-  const char* name;
-  int64_t bytes;
-
- private:
-  constexpr ElementType(const char* word, int64_t size) : name(word), bytes(size) {}
-};
-
 struct DeviceTensor {
   std::string name;  // as in the capture: "value", "grad_value", ...
-  ElementType dtype = MSDA_FLOAT32;
+  msda_dtype type = MSDA_FLOAT32;
   std::vector<int64_t> shape;
   uint64_t address = 0;
   std::vector<int64_t> strides = {};  // in elements, none negative; empty: row-major, contiguous

@@ -14,13 +14,13 @@ constexpr int64_t kMaxLevels = 1 << 16;
 }  // namespace
 
 int64_t DeviceTensor::bytes() const {
-  if (strides.empty()) return product(shape).value_or(0) * dtype.bytes;
+  if (strides.empty()) return product(shape).value_or(0) * kernels::bytes_of(type);
   int64_t last = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 1) return 0;
     last += (shape[i] - 1) * strides[i];
   }
-  return (last + 1) * dtype.bytes;
+  return (last + 1) * kernels::bytes_of(type);
 }
 
 std::variant<LaunchShape, Refusal> Adapter::with_block(const Launch&, uint32_t) const {
@@ -47,7 +47,7 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   }
   // Checks the number of elements, and how far they reach.
   const auto elements = product(shape);
-  const int64_t most = std::numeric_limits<int64_t>::max() / tensor.dtype.bytes;
+  const int64_t most = std::numeric_limits<int64_t>::max() / kernels::bytes_of(tensor.type);
   int64_t reach = 1;
   bool fits = elements && *elements <= most;
   for (size_t i = 0; fits && i < strides.size(); ++i) {

@@ -107,7 +107,7 @@ class IndexAdd final : public Adapter {
     if (signature.large) layout.emplace_back(sizeof(Index));
     const size_t rows_at = layout.size();
     for (int i = 0; i < 3; ++i) layout.emplace_back(8);  // rows, elements, op
-    layout.emplace_back(static_cast<uint64_t>(ElementType(signature.type).bytes));
+    layout.emplace_back(static_cast<uint64_t>(kernels::bytes_of(signature.type)));
     if (!has_layout(launch, layout)) {
       return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name tells"};
     }

@@ -60,7 +60,7 @@ struct Along {
 };
 
 std::variant<std::vector<Along>, Refusal> dimensions_of(const Loop& loop, const ScatterSignature& signature) {
-  const int64_t bytes = ElementType(signature.type).bytes, index_bytes = ElementType(signature.index).bytes;
+  const int64_t bytes = kernels::bytes_of(signature.type), index_bytes = kernels::bytes_of(signature.index);
   if (loop.offsets.dims < 0 || loop.offsets.dims > 8) {
     return Refusal{std::to_string(loop.offsets.dims) + " dimensions, not up to 8"};
   }

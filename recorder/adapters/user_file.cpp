@@ -34,8 +34,6 @@ constexpr Scalar kScalars[] = {
     {"uint64", ScalarType::kUInt64, 8}, {"float32", ScalarType::kFloat32, 4}, {"float64", ScalarType::kFloat64, 8},
     {"bool", ScalarType::kBool, 1},     {"pointer", ScalarType::kPointer, 8},
 };
-constexpr ElementType kElements[] = {MSDA_FLOAT16, MSDA_BFLOAT16, MSDA_FLOAT32,        MSDA_FLOAT64,
-                                     MSDA_INT32,   MSDA_INT64,    ElementType::uint8()};
 
 // The operator's tensors, which an adapter with a dialect names.
 struct OperatorTensor {
@@ -148,7 +146,7 @@ void read_tensor(UserSpec& spec, const Node& node) {
                     role != 1,
                     role != 0,
                     static_cast<size_t>(scalar - spec.scalars.begin()),
-                    node.at("type").one_of(kElements),
+                    static_cast<msda_dtype>(node.at("type").word_of(kernels::kDtypeNames)),
                     read_expressions(spec, node.at("shape").list(1, kMostDimensions)),
                     {}};
   if (const auto strides = node.find("strides")) {
@@ -179,9 +177,8 @@ void read_conventions(UserSpec& spec, const Node& node, const Node& tensors) {
     if (tensor.is_input != known->is_input || tensor.is_output == known->is_input) {
       tensors.fail("has " + tensor.name + " in another role than " + (known->is_input ? "input" : "output"));
     }
-    const bool integer = tensor.type == MSDA_INT32 || tensor.type == MSDA_INT64;
-    if (integer != known->is_integer || tensor.type == ElementType::uint8()) {
-      tensors.fail("has " + tensor.name + " of type " + tensor.type.name + ", not " +
+    if (!(known->is_integer ? kernels::is_index(tensor.type) : kernels::is_float(tensor.type))) {
+      tensors.fail("has " + tensor.name + " of type " + kernels::name_of(tensor.type) + ", not " +
                    (known->is_integer ? "int32 or int64" : "a floating-point one"));
     }
   }

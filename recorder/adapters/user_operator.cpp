@@ -14,10 +14,6 @@ constexpr size_t kMostAddends = 16, kMostWhere = 16, kMostWeights = 8, kLongestP
 // What commands and results know by these names is built in.
 constexpr std::array kBuiltIn{"msda", "grid_sample", "scatter_add", "interpolate", "roi_align"};
 
-bool is_floating(const ElementType& type) {
-  return type == MSDA_FLOAT16 || type == MSDA_BFLOAT16 || type == MSDA_FLOAT32 || type == MSDA_FLOAT64;
-}
-
 bool is_real(ScalarType type) { return type == ScalarType::kFloat32 || type == ScalarType::kFloat64; }
 
 // The text of a sum, cut where + and - stand between its terms, and these where * and / stand between factors.
@@ -155,7 +151,7 @@ class OperatorReader {
     OutputSpec output;
     const Node tensor = node.at("tensor");
     const auto found = std::ranges::find(spec_.tensors, tensor.text(), &TensorSpec::name);
-    if (found == spec_.tensors.end() || !found->is_output || !is_floating(found->type)) {
+    if (found == spec_.tensors.end() || !found->is_output || !kernels::is_float(found->type)) {
       tensor.fail("is \"" + tensor.text() +
                   "\", which is no tensor of role output or inout and of floating-point type");
     }
@@ -216,7 +212,7 @@ class OperatorReader {
         [&] { return Expression(location.text(), names_of(plain, false, Which::kElement), tensors(true)); });
     check_inner(location, of_location, true);
     const auto& references = of_location.references();
-    if (!of_location.is_element() || !is_floating(spec_.tensors[references.back().tensor].type)) {
+    if (!of_location.is_element() || !kernels::is_float(spec_.tensors[references.back().tensor].type)) {
       location.fail("is \"" + location.text() + "\", which is no element of a floating-point tensor");
     }
     Expression of_size = size.reading_expression(
@@ -246,7 +242,7 @@ class OperatorReader {
       return Expression(factor.text, names_of(output, true, which), tensors(true), Expression::Numbers::kReals);
     });
     const bool is_input =
-        expression.is_element() && is_floating(spec_.tensors[expression.references().back().tensor].type);
+        expression.is_element() && kernels::is_float(spec_.tensors[expression.references().back().tensor].type);
     check_inner(node, expression, is_input);
     if (is_input && factor.divides) {
       node.fail("divides by " + expression.text() + "; an addend is a product of elements of floating-point tensors");
@@ -289,7 +285,7 @@ class OperatorReader {
     const auto& references = expression.references();
     for (size_t i = 0; i < references.size(); ++i) {
       const TensorSpec& tensor = spec_.tensors[references[i].tensor];
-      if (!is_floating(tensor.type) || (may_be_input && i + 1 == references.size())) continue;
+      if (!kernels::is_float(tensor.type) || (may_be_input && i + 1 == references.size())) continue;
       node.fail("has " + tensor.name + " in \"" + expression.text() +
                 "\", where integers are wanted; elements of floating-point tensors are factors of an addend, and stand "
                 "in no parentheses");
@@ -348,10 +344,10 @@ class OperatorReader {
       if (found == spec_.tensors.end() || !found->is_input) {
         throw BadExpression("there is no tensor \"" + std::string(name) + "\" of role input or inout");
       }
-      if (found->type == ElementType::uint8()) {
+      if (found->type == kernels::kUInt8) {
         throw BadExpression(found->name + " is of type uint8, which operators do not read");
       }
-      if (!floating && is_floating(found->type)) throw BadExpression(found->name + " has no integers");
+      if (!floating && kernels::is_float(found->type)) throw BadExpression(found->name + " has no integers");
       if (rank != found->shape.size()) {
         throw BadExpression(found->name + " has " + std::to_string(found->shape.size()) + " dimensions, not " +
                             std::to_string(rank));

@@ -28,7 +28,7 @@ struct TensorSpec {
   std::string name;
   bool is_input, is_output;  // both: what the kernel reads and writes
   size_t pointer;            // index of a scalar
-  ElementType type;
+  msda_dtype type;
   std::vector<Expression> shape, strides;  // no strides: row-major
 };
 

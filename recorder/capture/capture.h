@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/names.h"
 #include "recorder/capture/schema.h"
 #include "recorder/capture/stage_summary.h"
 
@@ -33,7 +34,7 @@ struct Displaced : Error {
 struct TensorInfo {
   std::string name;  // "grad_value"
   std::string path;  // in the file: "/invocations/000000/outputs/grad_value"
-  ElementType type = ElementType::kFloat32;
+  msda_dtype type = MSDA_FLOAT32;
   std::vector<int64_t> shape;
   std::string digest;  // as written beside the data; empty if the file has none
   // Strides in elements, as the tensor lay in the recorded program; empty: row-major. Here and in the file it is
@@ -41,7 +42,7 @@ struct TensorInfo {
   std::vector<int64_t> strides = {};
 
   int64_t elements() const;
-  int64_t bytes() const { return elements() * size_of(type); }
+  int64_t bytes() const { return elements() * kernels::bytes_of(type); }
 };
 
 // A tensor in memory, row-major.
@@ -55,7 +56,7 @@ struct Tensor {
 // A tensor to be written; the caller owns the bytes.
 struct TensorView {
   std::string name;
-  ElementType type = ElementType::kFloat32;
+  msda_dtype type = MSDA_FLOAT32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
   std::vector<int64_t> strides = {};  // as TensorInfo has them; the bytes are row-major

@@ -54,23 +54,15 @@ bool list_attributes(hid_t object, std::vector<std::string>& names) {
   return H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &at, collect_attribute, &names) >= 0;
 }
 
-Type file_type(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32:
-      return Type(H5Tcopy(H5T_IEEE_F32LE));
-    case ElementType::kFloat64:
-      return Type(H5Tcopy(H5T_IEEE_F64LE));
-    case ElementType::kInt32:
-      return Type(H5Tcopy(H5T_STD_I32LE));
-    case ElementType::kInt64:
-      return Type(H5Tcopy(H5T_STD_I64LE));
-    case ElementType::kUInt8:
-      return Type(H5Tcopy(H5T_STD_U8LE));
-    case ElementType::kFloat16:
-    case ElementType::kBFloat16:
-      break;
+Type file_type(msda_dtype type) {
+  if (type != MSDA_FLOAT16 && type != MSDA_BFLOAT16) {
+    return Type(H5Tcopy(type == MSDA_FLOAT32   ? H5T_IEEE_F32LE
+                        : type == MSDA_FLOAT64 ? H5T_IEEE_F64LE
+                        : type == MSDA_INT32   ? H5T_STD_I32LE
+                        : type == MSDA_INT64   ? H5T_STD_I64LE
+                                               : H5T_STD_U8LE));
   }
-  const bool brain = type == ElementType::kBFloat16;
+  const bool brain = type == MSDA_BFLOAT16;
   const size_t exponent = brain ? 8 : 5, mantissa = brain ? 7 : 10;
   Type half(H5Tcopy(H5T_IEEE_F32LE));
   // Fields first: a type cannot become smaller than its fields.

@@ -66,7 +66,7 @@ bool list_attributes(hid_t object, std::vector<std::string>& names);
 
 // Returns the type in the file: little-endian, float16 and bfloat16 as HDF5 floats of their own layout, which any HDF5
 // reader converts (h5py shows bfloat16 as float32).
-Type file_type(ElementType type);
+Type file_type(msda_dtype type);
 
 // Returns the type of so many bytes: 1, 2, 4 or 8. It must not be closed.
 hid_t unsigned_type(size_t bytes);

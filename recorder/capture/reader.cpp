@@ -135,7 +135,7 @@ Tensor Reader::read(const TensorInfo& info) const { return impl_->read(impl_->op
 void Reader::read_pieces(const TensorInfo& info, const std::function<void(std::span<const std::byte>)>& visit) const {
   const Node dataset = impl_->open_dataset(info.path);
   std::vector<int64_t> shape;
-  const int64_t bytes = impl_->checked_bytes(info.path, dataset.get(), size_of(info.type), shape);
+  const int64_t bytes = impl_->checked_bytes(info.path, dataset.get(), kernels::bytes_of(info.type), shape);
   if (shape != info.shape) impl_->fail(info.path + " changed while it was read");
   const hdf5::Type type = hdf5::file_type(info.type);
   impl_->check_memory(info.path, dataset.get(), type.get(), shape, bytes);  // for whoever the pieces are for

@@ -24,24 +24,24 @@ namespace {
 // ratio is damaged.
 constexpr int64_t kMostCompression = 1100;
 
-bool element_type_of(hid_t type, ElementType& result) {
+bool element_type_of(hid_t type, msda_dtype& result) {
   if (!hdf5::is_sound(type)) return false;
   const H5T_class_t kind = H5Tget_class(type);
   const size_t size = H5Tget_size(type);
   if (kind == H5T_INTEGER) {
     const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
-    if (is_signed && size == 4) return result = ElementType::kInt32, true;
-    if (is_signed && size == 8) return result = ElementType::kInt64, true;
-    if (!is_signed && size == 1) return result = ElementType::kUInt8, true;
+    if (is_signed && size == 4) return result = MSDA_INT32, true;
+    if (is_signed && size == 8) return result = MSDA_INT64, true;
+    if (!is_signed && size == 1) return result = kernels::kUInt8, true;
     return false;
   }
   if (kind != H5T_FLOAT) return false;
-  if (size == 4) return result = ElementType::kFloat32, true;
-  if (size == 8) return result = ElementType::kFloat64, true;
+  if (size == 4) return result = MSDA_FLOAT32, true;
+  if (size == 8) return result = MSDA_FLOAT64, true;
   size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
   if (size != 2 || H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa) < 0) return false;
-  if (exponent == 5 && mantissa == 10) return result = ElementType::kFloat16, true;
-  if (exponent == 8 && mantissa == 7) return result = ElementType::kBFloat16, true;
+  if (exponent == 5 && mantissa == 10) return result = MSDA_FLOAT16, true;
+  if (exponent == 8 && mantissa == 7) return result = MSDA_BFLOAT16, true;
   return false;
 }
 
@@ -296,7 +296,7 @@ void Reader::Impl::check_memory(const std::string& name, hid_t dataset, hid_t ty
 }
 
 Type Reader::Impl::type_to_read(const std::string& name, hid_t stored) const {
-  ElementType type{};
+  msda_dtype type{};
   if (element_type_of(stored, type)) return hdf5::file_type(type);
   if (!hdf5::is_sound(stored)) fail_damaged(name + " has no type that makes sense");
   if (H5Tdetect_class(stored, H5T_VLEN) != 0 || H5Tdetect_class(stored, H5T_REFERENCE) != 0 ||
@@ -315,7 +315,7 @@ TensorInfo Reader::Impl::tensor_info(const Node& dataset, const TensorSchema* sc
   if (!element_type_of(type.get(), info.type)) {
     fail(info.path + " has a type that is not float16, bfloat16, float32, float64, int32, int64 or uint8");
   }
-  checked_bytes(info.path, dataset.get(), size_of(info.type), info.shape);
+  checked_bytes(info.path, dataset.get(), kernels::bytes_of(info.type), info.shape);
   if (detail == Detail::kAll) {
     info.digest = text(dataset, "digest");
     info.strides = integers(dataset, "strides");
@@ -328,9 +328,8 @@ TensorInfo Reader::Impl::tensor_info(const Node& dataset, const TensorSchema* sc
     fail(fmt::format("{} has rank {}, not {}: [{}]", info.path, info.shape.size(), schema->dimensions.size(),
                      fmt::join(schema->dimensions, ", ")));
   }
-  const bool integer = info.type == ElementType::kInt32 || info.type == ElementType::kInt64;
-  if (schema->is_integer ? !integer : !is_float(info.type)) {
-    fail(fmt::format("{} has type {}, not {}", info.path, name_of(info.type),
+  if (schema->is_integer ? !kernels::is_index(info.type) : !kernels::is_float(info.type)) {
+    fail(fmt::format("{} has type {}, not {}", info.path, kernels::name_of(info.type),
                      schema->is_integer ? "int32 or int64" : "a floating-point one"));
   }
   return info;
@@ -447,7 +446,7 @@ std::vector<Invocation::Stage> Reader::Impl::stages(const Group& invocation, Det
 Tensor Reader::Impl::read(const Node& dataset, const TensorInfo& info) const {
   Tensor tensor{info, nullptr};
   std::vector<int64_t> shape;
-  const int64_t bytes = checked_bytes(info.path, dataset.get(), size_of(info.type), shape);
+  const int64_t bytes = checked_bytes(info.path, dataset.get(), kernels::bytes_of(info.type), shape);
   if (shape != info.shape) fail(info.path + " changed while it was read");
   const Type type = hdf5::file_type(info.type);
   check_memory(info.path, dataset.get(), type.get(), shape, bytes);

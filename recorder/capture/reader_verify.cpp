@@ -52,7 +52,7 @@ std::unique_ptr<ListedContents> Reader::Impl::listed(const Reader& reader) const
   if (digest.empty() || !exists)
     fail(fmt::format("its list of contents, {}, is damaged: half of it is missing", where));
   const TensorInfo info = tensor_info(open_member(root, std::string(kContents)), nullptr);
-  if (info.type != ElementType::kUInt8 || info.shape.size() != 1) {
+  if (info.type != kernels::kUInt8 || info.shape.size() != 1) {
     fail(fmt::format("its list of contents, {}, is damaged: it is not what was written", where));
   }
   std::string list;

@@ -49,45 +49,6 @@ const TensorSchema* find(std::span<const TensorSchema> schemas, std::string_view
 
 }  // namespace
 
-std::string_view name_of(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16:
-      return "float16";
-    case ElementType::kBFloat16:
-      return "bfloat16";
-    case ElementType::kFloat32:
-      return "float32";
-    case ElementType::kFloat64:
-      return "float64";
-    case ElementType::kInt32:
-      return "int32";
-    case ElementType::kInt64:
-      return "int64";
-    case ElementType::kUInt8:
-      return "uint8";
-  }
-  return "?";
-}
-
-int64_t size_of(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16:
-    case ElementType::kBFloat16:
-      return 2;
-    case ElementType::kFloat32:
-    case ElementType::kInt32:
-      return 4;
-    case ElementType::kFloat64:
-    case ElementType::kInt64:
-      return 8;
-    case ElementType::kUInt8:
-      return 1;
-  }
-  return 0;
-}
-
-bool is_float(ElementType type) { return type <= ElementType::kFloat64; }
-
 const TensorSchema* find_tensor(std::string_view name) { return find(kTensors, name); }
 const TensorSchema* find_stage(std::string_view name) { return find(kStages, name); }
 std::span<const TensorSchema> all_stages() { return kStages; }

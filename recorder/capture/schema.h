@@ -16,12 +16,6 @@ inline constexpr int64_t kFormatVersion = 1;
 // another function of that image are in a group named by digest, this separator, and the function.
 inline constexpr char kFunctionSeparator = ' ';
 
-enum class ElementType { kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8 };
-
-std::string_view name_of(ElementType type);
-int64_t size_of(ElementType type);
-bool is_float(ElementType type);
-
 // A tensor that the format knows by name, in inputs/, outputs_before/, outputs/ and results/<name>/ of an invocation
 // with a dialect. Other datasets are read as they are, with no names for their dimensions.
 struct TensorSchema {

@@ -48,7 +48,7 @@ class Writer {
   // Begins a stage's tensor, which is added in parts that together are the whole. A part is a box that begins at
   // `offset` and has the part's shape; its name is ignored. Several stages may be begun at a time; end_stage() computes
   // a stage's digest from the file.
-  void begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape);
+  void begin_stage(const std::string& stage, msda_dtype type, const std::vector<int64_t>& shape);
   void add_stage_part(const std::string& stage, const std::vector<int64_t>& offset, const TensorView& part);
   void end_stage(const std::string& stage);
   void add_stage_facts(const std::string& stage, const StageFacts& facts);

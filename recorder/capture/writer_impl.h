@@ -48,7 +48,7 @@ struct Writer::Impl {
   bool has_dialect = false;  // of that: its tensors are the operator's
   struct OpenStage {
     hdf5::Dataset dataset;
-    ElementType type;
+    msda_dtype type;
     std::vector<int64_t> shape;
   };
   std::map<std::string, OpenStage> open_stages;
@@ -207,7 +207,7 @@ struct Writer::Impl {
   }
 
   void check_size(const std::string& name, const TensorView& tensor) const {
-    int64_t bytes = size_of(tensor.type);
+    int64_t bytes = kernels::bytes_of(tensor.type);
     for (const int64_t size : tensor.shape) {
       if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) throw Error(path + ": " + name + ": absurd shape");
     }

@@ -7,7 +7,7 @@ namespace msda::capture {
 
 using hdf5::Space;
 
-void Writer::begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape) {
+void Writer::begin_stage(const std::string& stage, msda_dtype type, const std::vector<int64_t>& shape) {
   const std::string name = impl_->stage_path(stage);
   impl_->group(name);
   auto data = impl_->empty_dataset(name + "/full", hdf5::file_type(type).get(), shape,

@@ -44,18 +44,6 @@ void check_invocation(uint64_t invocation) {
   require(invocation < kMostInvocations, "an invocation has an absurd number");
 }
 
-int64_t element_bytes(std::string_view type) {
-  struct Type {
-    std::string_view name;
-    int64_t bytes;
-  };
-  static constexpr std::array kTypes{Type{"float16", 2}, Type{"bfloat16", 2}, Type{"float32", 4}, Type{"float64", 8},
-                                     Type{"int32", 4},   Type{"int64", 8},    Type{"uint8", 1}};
-  const auto found = std::ranges::find(kTypes, type, &Type::name);
-  require(found != kTypes.end(), "a tensor has an unknown type");
-  return found->bytes;
-}
-
 void check_launch_size(const std::vector<int64_t>& size) {
   require(size.empty() || size.size() == 3, "a launch has neither three dimensions nor none");
   require(std::ranges::none_of(size, [](int64_t n) { return n < 0; }), "a launch has a negative size");
@@ -109,7 +97,8 @@ void check(const Tensor& tensor) {
   check_name(name);
   require(shape.size() <= kMostRank, "a tensor has too many dimensions");
   require(std::ranges::none_of(strides, [](int64_t stride) { return stride < 0; }), "a tensor has a negative stride");
-  const auto extent = extent_of(shape, strides, element_bytes(type));
+  require(kernels::bytes_of(type) > 0, "a tensor has an unknown type");
+  const auto extent = extent_of(tensor.description);
   require(extent.has_value(), "a tensor has a shape that cannot be");
   const bool in_block = tensor.block >= 0;
   require(tensor.block >= -1 && tensor.block < int64_t{RingHeader::kBlocks}, "a tensor lies in no block that there is");
@@ -131,9 +120,8 @@ void check(const Parameters& parameters) {
 }
 
 void check_payload(const Tensor& tensor, uint64_t bytes) {
-  const auto& [name, type, shape, strides] = tensor.description;
   const bool has_payload = tensor.block < 0 && !tensor.zeros;
-  require(has_payload ? extent_of(shape, strides, element_bytes(type))->can_be_recorded_in(bytes) : bytes == 0,
+  require(has_payload ? extent_of(tensor.description)->can_be_recorded_in(bytes) : bytes == 0,
           "a tensor does not have the bytes that its shape wants");
 }
 

@@ -105,6 +105,10 @@ std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const 
   return extent;
 }
 
+std::optional<Extent> extent_of(const TensorDescription& tensor) noexcept {
+  return extent_of(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
+}
+
 // Omits dimensions of size 1, and merges neighbouring dimensions whose strides allow it.
 RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes) {
   RowMajorCopy copy{{}, element_bytes};

@@ -8,15 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "kernels/names.h"
+
 namespace msda::spool {
 
 struct TensorDescription {
-  std::string name, type;  // "grad_value", "float32"
+  std::string name;  // "grad_value"
+  msda_dtype type = MSDA_FLOAT32;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // in elements; empty: row-major
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& name& type& shape& strides;
+    std::string type_name = kernels::name_of(type);
+    archive& name& type_name& shape& strides;
+    type = kernels::dtype_named(type_name).value_or(msda_dtype{-1});
   }
 };
 
@@ -41,6 +46,8 @@ struct Extent {
 // beyond int64_t, even with sizes of 0 counted as 1, so that they can be multiplied in any order.
 std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const int64_t> strides,
                                 int64_t element_bytes) noexcept;
+
+std::optional<Extent> extent_of(const TensorDescription& tensor) noexcept;
 
 // A plan to make a strided tensor row-major: contiguous pieces, visited along the dimensions, outermost first.
 struct RowMajorCopy {

@@ -240,9 +240,8 @@ bool Builder::settle(Pending& pending) {
       if (item.tensor.section == "outputs_before") continue;
       const auto bytes = payloads_.bytes(item, memory.emplace_back());
       const spool::TensorDescription& tensor = item.tensor.description;
-      const auto type = kernels::dtype_named(tensor.type);
-      if (!type) return false;
-      tensors[tensor.name] = msda_contiguous(const_cast<std::byte*>(bytes.data()), *type,
+      if (tensor.type == kernels::kUInt8) return false;
+      tensors[tensor.name] = msda_contiguous(const_cast<std::byte*>(bytes.data()), tensor.type,
                                              static_cast<int32_t>(tensor.shape.size()), tensor.shape.data());
     }
     const auto dialect = kernels::dialect_named(texts["dialect"]);
@@ -252,8 +251,8 @@ bool Builder::settle(Pending& pending) {
   }
   if (conventions->float_type == MSDA_BFLOAT16) {
     for (Item& item : pending.tensors) {
-      std::string& type = item.tensor.description.type;
-      if (type == "float16") type = "bfloat16";
+      msda_dtype& type = item.tensor.description.type;
+      if (type == MSDA_FLOAT16) type = MSDA_BFLOAT16;
     }
   }
   texts["padding_mode"] = msda_padding_name(conventions->padding);

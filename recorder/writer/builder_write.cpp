@@ -8,7 +8,6 @@
 #include "recorder/device/instructions.h"
 #include "recorder/writer/builder.h"
 #include "recorder/writer/facts.h"
-#include "recorder/writer/types.h"
 
 namespace msda::record {
 
@@ -126,7 +125,7 @@ void Builder::add_tensors(const Pending& pending) {
     std::vector<std::byte> memory;
     const auto bytes = payloads_.bytes(item, memory);
     const auto& [name, type, shape, strides] = item.tensor.description;
-    const capture::TensorView view{name, type_of(type), shape, bytes, strides};
+    const capture::TensorView view{name, type, shape, bytes, strides};
     if (item.tensor.section == "inputs") {
       writer().add_input(view);
     } else if (item.tensor.section == "outputs_before") {
@@ -333,7 +332,7 @@ void Builder::write_stages() {
     std::deque<std::vector<std::byte>> memory;
     std::map<std::string, capture::TensorView> inputs;
     for (const auto& [name, type, shape, strides] : call.inputs) {
-      inputs[name] = {name, type_of(type), shape, memory.emplace_back(writer().read_input(number, name))};
+      inputs[name] = {name, type, shape, memory.emplace_back(writer().read_input(number, name))};
     }
     writer().continue_invocation(number);
     try {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/names.h"
 #include "kernels/storage.h"
 
 namespace msda::record {
@@ -130,8 +131,6 @@ bool are_of_a_call(const WrittenTensors& tensors) {
                              });
 }
 
-bool is_float(msda_dtype type) { return type != MSDA_INT32 && type != MSDA_INT64; }
-
 }  // namespace
 
 std::string Conventions::all() const {
@@ -144,8 +143,8 @@ std::string Conventions::all() const {
 }
 
 std::optional<Conventions> confirm(msda_dialect dialect, const WrittenTensors& tensors) {
-  if (!are_of_a_call(tensors) || !is_float(tensors.at("grad_sampling_locations").dtype) ||
-      !is_float(tensors.at("grad_attention_weights").dtype)) {
+  if (!are_of_a_call(tensors) || !kernels::is_float(tensors.at("grad_sampling_locations").dtype) ||
+      !kernels::is_float(tensors.at("grad_attention_weights").dtype)) {
     return std::nullopt;
   }
   const msda_dtype type = tensors.at("value").dtype;

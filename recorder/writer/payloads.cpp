@@ -4,21 +4,9 @@
 
 #include <algorithm>
 
-#include "recorder/capture/schema.h"
-#include "recorder/writer/types.h"
-
 namespace msda::record {
-namespace {
 
-int64_t element_bytes(const spool::TensorDescription& tensor) { return capture::size_of(type_of(tensor.type)); }
-
-// Needs no check: the tensor was checked when its frame was read.
-spool::Extent extent_of(const spool::TensorDescription& tensor) {
-  return spool::extent_of(tensor.shape, tensor.strides, element_bytes(tensor)).value();
-}
-
-}  // namespace
-
+// The tensors were checked when their frames were read, so that they have an extent.
 Payloads::Payloads(const spool::Follower& spool, int shared_memory, bool release) : spool_(spool), release_(release) {
   if (shared_memory >= 0) ring_ = std::make_unique<spool::RingReader>(shared_memory);
 }
@@ -27,7 +15,7 @@ Payloads::~Payloads() {
   for (const auto zeros : zeros_) munmap(const_cast<std::byte*>(zeros.data()), zeros.size());
 }
 
-int64_t Payloads::row_major_bytes(const spool::TensorDescription& tensor) { return extent_of(tensor).dense; }
+int64_t Payloads::row_major_bytes(const spool::TensorDescription& tensor) { return extent_of(tensor).value().dense; }
 
 void Payloads::check_sizes(const std::vector<Item>& items) {
   // A scalar's gradient may be expanded to the size of the outputs: some thousand channels at most, beside tensors that
@@ -36,7 +24,7 @@ void Payloads::check_sizes(const std::vector<Item>& items) {
   int64_t stored = 0, claimed = 0;
   bool fits = true;
   for (const Item& item : items) {
-    const spool::Extent extent = extent_of(item.tensor.description);
+    const spool::Extent extent = extent_of(item.tensor.description).value();
     const int64_t bytes = item.tensor.zeros ? 0 : extent.end;
     fits = fits && !__builtin_add_overflow(stored, bytes, &stored);
     if (extent.dense > bytes) fits = fits && !__builtin_add_overflow(claimed, extent.dense, &claimed);
@@ -60,7 +48,7 @@ std::span<const std::byte> Payloads::zeros(size_t size) {
 std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::byte>& memory) {
   if (item.own) return *item.own;
   const spool::TensorDescription& tensor = item.tensor.description;
-  const spool::Extent extent = extent_of(tensor);
+  const spool::Extent extent = extent_of(tensor).value();
   if (item.tensor.zeros) return zeros(static_cast<size_t>(extent.dense));
   std::span<const std::byte> spread;  // unless it is recorded row-major
   std::vector<std::byte> read;
@@ -73,7 +61,7 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   }
   if (!extent.is_recorded_row_major(spread.size())) {
     memory.resize(static_cast<size_t>(extent.dense));
-    spool::copy_row_major(spread.data(), tensor.shape, tensor.strides, element_bytes(tensor), memory.data());
+    spool::copy_row_major(spread.data(), tensor.shape, tensor.strides, kernels::bytes_of(tensor.type), memory.data());
     return memory;
   }
   if (item.tensor.block >= 0) return spread;

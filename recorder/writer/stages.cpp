@@ -16,7 +16,6 @@
 namespace msda::record {
 namespace {
 
-using capture::ElementType;
 using capture::TensorView;
 
 // Sizes by their letters (msda.h).
@@ -31,15 +30,14 @@ msda_tensor tensor_from(const std::map<std::string, TensorView>& inputs, const s
   const auto found = inputs.find(name);
   if (found == inputs.end()) throw NoStages("there is no " + name);
   const TensorView& view = found->second;
-  const auto type = kernels::dtype_named(name_of(view.type));
-  if (!type) throw NoStages(name + " has type " + std::string(name_of(view.type)));
-  int64_t bytes = capture::size_of(view.type);
+  if (view.type == kernels::kUInt8) throw NoStages(name + " has type uint8");
+  int64_t bytes = kernels::bytes_of(view.type);
   for (const int64_t size : view.shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) bytes = -1;
   }
   if (bytes != static_cast<int64_t>(view.bytes.size())) throw NoStages(name + " has not the size of its shape");
   // The C ABI uses one type for inputs and results; it writes no input.
-  return msda_contiguous(const_cast<std::byte*>(view.bytes.data()), *type, static_cast<int32_t>(view.shape.size()),
+  return msda_contiguous(const_cast<std::byte*>(view.bytes.data()), view.type, static_cast<int32_t>(view.shape.size()),
                          view.shape.data());
 }
 
@@ -120,7 +118,7 @@ class StageAdder {
     add_grad_value();
     for (size_t i = 0; i < MSDA_STAGE_COUNT; ++i) {
       const Tally& tally = tallies_[i];
-      capture::StageFacts facts{std::string(name_of(type())), tally.recorded.summary(), {}};
+      capture::StageFacts facts{kernels::name_of(type()), tally.recorded.summary(), {}};
       if (!call_.float64) facts.float64 = tally.apart.beside(tally.exact.summary());
       writer_.add_stage_facts(name(i), facts);
       if (full_) writer_.end_stage(name(i));
@@ -129,7 +127,7 @@ class StageAdder {
 
  private:
   static std::string name(size_t stage) { return msda_stage_name(static_cast<msda_stage_id>(stage)); }
-  ElementType type() const { return call_.float64 ? ElementType::kFloat64 : ElementType::kFloat32; }
+  msda_dtype type() const { return call_.float64 ? MSDA_FLOAT64 : MSDA_FLOAT32; }
 
   std::vector<int64_t> shape_of(size_t stage) const {
     if (stage == MSDA_STAGE_GRAD_VALUE) return {call_.B, call_.S, call_.M, call_.D};
@@ -142,7 +140,7 @@ class StageAdder {
     int64_t bytes = int64_t{1} << 18;  // for groups and attributes
     bool fits = true;
     for (size_t i = 0; full_ && i < MSDA_STAGE_COUNT; ++i) {
-      int64_t of_stage = capture::size_of(type());
+      int64_t of_stage = kernels::bytes_of(type());
       for (const int64_t size : shape_of(i)) fits = fits && !__builtin_mul_overflow(of_stage, size, &of_stage);
       fits = fits && !__builtin_add_overflow(bytes, of_stage, &bytes);
     }

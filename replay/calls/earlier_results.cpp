@@ -7,7 +7,6 @@
 
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
-#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 namespace {
@@ -18,7 +17,7 @@ constexpr std::ptrdiff_t kMostCalls = 64, kMostRead = 8;
 analysis::Tensor read(const capture::IsolatedReader& reader, const capture::TensorInfo& info, capture::Tensor& memory) {
   if (memory.data == nullptr) memory = reader.read(info);
   if (is_altered(memory)) return {};
-  return {memory.data.get(), dtype_of(info.type), info.shape};
+  return {memory.data.get(), info.type, info.shape};
 }
 
 }  // namespace

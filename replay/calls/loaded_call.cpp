@@ -18,23 +18,6 @@ namespace msda::replay {
 using analysis::Gradient;
 using analysis::Source;
 
-msda_dtype dtype_of(capture::ElementType type) {
-  switch (type) {
-    case capture::ElementType::kFloat16:
-      return MSDA_FLOAT16;
-    case capture::ElementType::kBFloat16:
-      return MSDA_BFLOAT16;
-    case capture::ElementType::kFloat64:
-      return MSDA_FLOAT64;
-    case capture::ElementType::kInt32:
-      return MSDA_INT32;
-    case capture::ElementType::kInt64:
-      return MSDA_INT64;
-    default:
-      return MSDA_FLOAT32;
-  }
-}
-
 std::string shown_name(const std::string& name) {
   constexpr std::string_view kOurs[] = {"recorded", "reference",      "original",
                                         "float64",  "recorded_order", "grid_sample"};
@@ -55,7 +38,7 @@ std::string why_too_large_in(const capture::IsolatedReader& reader, const captur
       const capture::TensorInfo* info = find(invocation.inputs, name);
       if (info == nullptr) throw BadInput(name);
       if (info->name == "boxes") boxes = reader.read(*info);
-      return analysis::Tensor{info->name == "boxes" ? boxes.data.get() : nullptr, dtype_of(info->type), info->shape};
+      return analysis::Tensor{info->name == "boxes" ? boxes.data.get() : nullptr, info->type, info->shape};
     });
   } catch (const capture::Error&) {
     return "";
@@ -95,10 +78,10 @@ void LoadedCall::read_all(const capture::IsolatedReader& reader, const capture::
 
 analysis::Tensor LoadedCall::tensor(const capture::TensorInfo& info) const {
   // As any other type it would be read beyond its end.
-  if (info.type == capture::ElementType::kUInt8) {
+  if (info.type == kernels::kUInt8) {
     throw BadInput(fmt::format("{}: {} has type uint8, which no operator takes", file_, info.path));
   }
-  return {memory_.at(info.path).data.get(), dtype_of(info.type), info.shape};
+  return {memory_.at(info.path).data.get(), info.type, info.shape};
 }
 
 analysis::Tensor LoadedCall::input(const capture::Invocation& invocation, const char* name) const {

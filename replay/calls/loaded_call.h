@@ -14,9 +14,6 @@
 
 namespace msda::replay {
 
-// Returns the operator's type for an element type of the file; uint8, which the operator lacks, becomes float32.
-msda_dtype dtype_of(capture::ElementType type);
-
 // Returns why an invocation is not replayed, to follow "is not replayed: ": it is of another kernel, or too large.
 // Empty for those that are.
 std::string why_not_replayed(const capture::IsolatedReader& reader, const capture::Invocation& invocation);

@@ -70,7 +70,7 @@ const char* stages_of(const capture::Invocation& invocation) {
 // Returns the tensor whose type is shown for the call: for another operator's kernel the first floating-point output.
 const capture::TensorInfo* typical(const capture::Invocation& invocation) {
   if (!invocation.facts.dialect.empty()) return find(invocation.inputs, "value");
-  const auto found = std::ranges::find_if(invocation.outputs, capture::is_float, &capture::TensorInfo::type);
+  const auto found = std::ranges::find_if(invocation.outputs, kernels::is_float, &capture::TensorInfo::type);
   if (found != invocation.outputs.end()) return &*found;
   return invocation.outputs.empty() ? nullptr : &invocation.outputs.front();
 }
@@ -84,7 +84,7 @@ Json invocation_json(const capture::Invocation& invocation) {
   json["label"] = facts.label;
   json["time"] = facts.time;
   const auto* value = typical(invocation);
-  json["type"] = value != nullptr ? Json(name_of(value->type)) : Json();
+  json["type"] = value != nullptr ? Json(kernels::name_of(value->type)) : Json();
   json["sizes"] = invocation_sizes(invocation);
   json["stages"] = stages_of(invocation);
   json["results"] = Json::array();
@@ -122,11 +122,11 @@ std::string shown_operator(const capture::Invocation& invocation) {
 std::string summary_of(const capture::Invocation& invocation) {
   const auto* value = typical(invocation);
   const capture::CallFacts& facts = invocation.facts;
-  std::vector<std::string> words{fmt::format("{:>6}  {:<11}", invocation.id, shown_operator(invocation)),
-                                 columns_of(invocation),
-                                 fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
-                                             static_cast<double>(bytes_of(invocation)) / 1e6),
-                                 invocation_sizes(invocation)};
+  std::vector<std::string> words{
+      fmt::format("{:>6}  {:<11}", invocation.id, shown_operator(invocation)), columns_of(invocation),
+      fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? kernels::name_of(value->type) : "?",
+                  static_cast<double>(bytes_of(invocation)) / 1e6),
+      invocation_sizes(invocation)};
   if (!facts.kernel.empty()) words.push_back(facts.kernel);
   if (invocation.reference() != nullptr) words.push_back("with reference");
   if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));

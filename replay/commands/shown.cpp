@@ -7,7 +7,6 @@
 #include "recorder/text/environment.h"
 #include "recorder/text/shell.h"
 #include "replay/base/json.h"
-#include "replay/calls/loaded_call.h"
 #include "replay/commands/conventions_json.h"
 #include "replay/original/atomic_lines.h"
 #include "replay/stages/recorded_stages.h"
@@ -19,7 +18,7 @@ namespace {
 
 Statistics statistics_of(const capture::Tensor& tensor) {
   Statistics statistics;
-  const analysis::Tensor view{tensor.data.get(), dtype_of(tensor.info.type), tensor.info.shape};
+  const analysis::Tensor view{tensor.data.get(), tensor.info.type, tensor.info.shape};
   for (int64_t i = 0; i < view.elements(); ++i) statistics.add(view.at(i));
   return statistics;
 }
@@ -27,10 +26,10 @@ Statistics statistics_of(const capture::Tensor& tensor) {
 Json tensor_json(const capture::IsolatedReader& reader, const capture::TensorInfo& info, bool with_statistics = true) {
   Json json = {{"name", info.name},
                {"path", info.path},
-               {"type", name_of(info.type)},
+               {"type", kernels::name_of(info.type)},
                {"shape", info.shape},
                {"digest", info.digest}};
-  with_statistics = with_statistics && info.type != capture::ElementType::kUInt8;
+  with_statistics = with_statistics && info.type != kernels::kUInt8;
   if (with_statistics) json["statistics"] = statistics_of(reader.read(info)).json();
   return json;
 }

@@ -35,7 +35,7 @@ bool has_several_threads(const Operand& operand) {
 }
 
 std::string text_of(const capture::TensorInfo& info, bool with_digest) {
-  return fmt::format("{} {} {}\n", info.name, name_of(info.type), fmt::join(info.shape, "x")) +
+  return fmt::format("{} {} {}\n", info.name, kernels::name_of(info.type), fmt::join(info.shape, "x")) +
          (with_digest ? info.digest : "");
 }
 

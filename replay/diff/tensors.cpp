@@ -8,20 +8,19 @@
 
 #include "analysis/numbers/compare.h"
 #include "recorder/device/digest.h"
-#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 namespace {
 
 std::string tensor_text(const capture::TensorInfo& info) {
-  return fmt::format("{} {}{}{}", name_of(info.type), fmt::join(info.shape, "x"), info.digest.empty() ? "" : " ",
-                     info.digest);
+  return fmt::format("{} {}{}{}", kernels::name_of(info.type), fmt::join(info.shape, "x"),
+                     info.digest.empty() ? "" : " ", info.digest);
 }
 
 Difference::Elements compare_elements(const capture::Tensor& a, const capture::Tensor& b) {
   Difference::Elements elements;
   elements.total = a.info.elements();
-  const auto size = static_cast<size_t>(size_of(a.info.type));
+  const auto size = static_cast<size_t>(kernels::bytes_of(a.info.type));
   for (int64_t at = 0; at < elements.total; ++at) {
     const size_t offset = static_cast<size_t>(at) * size;
     if (std::memcmp(a.data.get() + offset, b.data.get() + offset, size) == 0) continue;
@@ -29,9 +28,9 @@ Difference::Elements compare_elements(const capture::Tensor& a, const capture::T
       elements.first = analysis::Tensor{nullptr, MSDA_FLOAT32, a.info.shape}.index_of(at);
     }
   }
-  if (!is_float(a.info.type)) return elements;
+  if (!kernels::is_float(a.info.type)) return elements;
   const auto view = [](const capture::Tensor& tensor) {
-    return analysis::Tensor{tensor.data.get(), dtype_of(tensor.info.type), tensor.info.shape};
+    return analysis::Tensor{tensor.data.get(), tensor.info.type, tensor.info.shape};
   };
   const auto compared = analysis::compare(view(a), view(b), {}, analysis::NonFinite::kAsTorch, 0, 0);
   elements.max_abs = compared.max_abs;
@@ -43,7 +42,7 @@ Difference::Elements compare_elements(const capture::Tensor& a, const capture::T
 std::string recorders_digest(const capture::IsolatedReader& reader, const HeldTensor& tensor) {
   if (!tensor.digest.empty()) return tensor.digest;
   const capture::Tensor data = reader.read(*tensor.info);
-  return record::describe_digest(std::string(name_of(data.info.type)), data.info.shape,
+  return record::describe_digest(kernels::name_of(data.info.type), data.info.shape,
                                  record::digest_on_host(data.bytes().data(), data.bytes().size()));
 }
 

@@ -39,7 +39,7 @@ std::vector<KeyedTensor> ExportedCall::tensors(bool of_finding) const {
   }
   if (!of_finding && level_start_index) {
     const capture::Tensor& starts = *level_start_index;
-    all.push_back({"level_start_index", {starts.data.get(), dtype_of(starts.info.type), starts.info.shape}});
+    all.push_back({"level_start_index", {starts.data.get(), starts.info.type, starts.info.shape}});
   }
   for (const Gradient gradient : call().gradients()) {
     if (of_finding && gradient != finding().gradient) continue;

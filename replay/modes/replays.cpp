@@ -126,7 +126,7 @@ void Replays::add(const OriginalResult& original, const LoadedCall& loaded) {
         std::ranges::find_if(gradients, [&](Gradient candidate) { return tensor.name == name_of(candidate); });
     if (gradient == gradients.end()) continue;
     const auto at = gradient->place();
-    side.tensors[at] = {tensor.first.get(), dtype_of(tensor.type), tensor.shape};
+    side.tensors[at] = {tensor.first.get(), tensor.type, tensor.shape};
     side.arithmetic[at] = loaded.call().arithmetic();
     digests_["original"][at] = tensor.digest;
     if (original.runs < 2) continue;

@@ -67,6 +67,8 @@ class DeviceLaunch {
   std::vector<Output> outputs_;
 };
 
-inline size_t size_of_element(const Buffer& buffer) { return static_cast<size_t>(size_of(buffer.before->type)); }
+inline size_t size_of_element(const Buffer& buffer) {
+  return static_cast<size_t>(kernels::bytes_of(buffer.before->type));
+}
 
 }  // namespace msda::replay

@@ -7,7 +7,6 @@
 #include "analysis/numbers/tensor.h"
 #include "replay/base/json.h"
 #include "replay/calls/damage.h"
-#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 
@@ -49,9 +48,9 @@ std::string tensor_words(const OriginalTensor& tensor) {
 
 }  // namespace
 
-double element_of(capture::ElementType type, const std::byte* data, int64_t flat) {
-  if (type == capture::ElementType::kUInt8) return std::to_integer<int>(data[flat]);
-  return analysis::Tensor{data, dtype_of(type), {}}.at(flat);
+double element_of(msda_dtype type, const std::byte* data, int64_t flat) {
+  if (type == kernels::kUInt8) return std::to_integer<int>(data[flat]);
+  return analysis::Tensor{data, type, {}}.at(flat);
 }
 
 nlohmann::ordered_json to_json(const OriginalResult& result) {

@@ -18,12 +18,12 @@
 namespace msda::replay {
 
 // Returns the element of a tensor at a row-major index, as float64.
-double element_of(capture::ElementType type, const std::byte* data, int64_t flat);
+double element_of(msda_dtype type, const std::byte* data, int64_t flat);
 
 // An output, and how it varied over repeated launches.
 struct OriginalTensor {
   std::string name;
-  capture::ElementType type = capture::ElementType::kFloat32;
+  msda_dtype type = MSDA_FLOAT32;
   std::vector<int64_t> shape;
   std::unique_ptr<std::byte[]> first;  // of the first run, row-major
   std::string digest;                  // of the first run, in the form of the capture's digests

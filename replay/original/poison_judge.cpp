@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "analysis/tensor.h"
 #include "replay/original/original_result.h"
 
 namespace msda::replay {
@@ -15,21 +16,6 @@ namespace {
 
 using Contents = PoisonSetting::Contents;
 using Memory = PoisonSetting::Memory;
-
-double epsilon_of(capture::ElementType type) {
-  switch (type) {
-    case capture::ElementType::kFloat16:
-      return 0x1p-10;
-    case capture::ElementType::kBFloat16:
-      return 0x1p-7;
-    case capture::ElementType::kFloat32:
-      return 0x1p-23;
-    default:
-      return 0x1p-52;
-  }
-}
-
-bool is_half(capture::ElementType type) { return size_of(type) == 2; }
 
 std::string of_elements(int64_t some, int64_t all) {
   return fmt::format("{} of {} element{}", some, all, all == 1 ? "" : "s");
@@ -91,7 +77,10 @@ void PoisonJudge::add(size_t setting, std::vector<RepeatedLaunch::Range> ranges)
 class PoisonJudge::OfTensor {
  public:
   OfTensor(const PoisonJudge& all, size_t number)
-      : all_(all), number_(number), output_(all.outputs_[number]), size_(static_cast<size_t>(size_of(output_.type))) {
+      : all_(all),
+        number_(number),
+        output_(all.outputs_[number]),
+        size_(static_cast<size_t>(kernels::bytes_of(output_.type))) {
     elements_ = static_cast<int64_t>(output_.before.size() / size_);
     tensor_.name = output_.name;
     tensor_.type = output_.type;
@@ -233,8 +222,8 @@ class PoisonJudge::OfTensor {
     if (!zero || !pattern) return false;
     if (nan && !(std::isnan(at(range(*nan).lowest, flat)) && std::isnan(at(range(*nan).highest, flat)))) return false;
     // A sum of many addends is rounded otherwise if it begins elsewhere.
-    const double roundings = is_half(output_.type) ? 16 : 64, base = at(fill, flat);
-    const double limit = roundings * epsilon_of(output_.type) * (std::abs(base) + spreads_[*zero].largest) +
+    const double roundings = size_ == 2 ? 16 : 64, base = at(fill, flat);
+    const double limit = roundings * epsilon_ * (std::abs(base) + spreads_[*zero].largest) +
                          std::max(spreads_[*zero].widest, spreads_[*pattern].widest);
     const auto near = [&](std::span<const std::byte> with, std::span<const std::byte> without) {
       return std::abs(at(with, flat) - (at(without, flat) + base)) <= limit;
@@ -244,10 +233,9 @@ class PoisonJudge::OfTensor {
 
   // Returns whether launches differ by no more than rounding, in every setting.
   bool is_rounding() const {
-    const double roundings = is_half(output_.type) ? 32 : 1024;
-    return std::ranges::all_of(spreads_, [&](const Spread& spread) {
-      return spread.widest <= roundings * epsilon_of(output_.type) * spread.largest;
-    });
+    const double roundings = size_ == 2 ? 32 : 1024;
+    return std::ranges::all_of(
+        spreads_, [&](const Spread& spread) { return spread.widest <= roundings * epsilon_ * spread.largest; });
   }
 
   bool varies_only_where_it_adds() const {
@@ -269,7 +257,7 @@ class PoisonJudge::OfTensor {
     // Atomics may decide on more than the order of sums, which the outputs do not show.
     const char* const or_atomics =
         atomics.any == AtomicsOfCode::kSome ? ": a race, or an order that the kernel's atomics decide" : "";
-    if (!capture::is_float(output_.type)) {
+    if (!kernels::is_float(output_.type)) {
       return give(PoisonVerdict::kRace, varying + ", in integers" + or_atomics);
     }
     tensor_.orders = orders(output_, all_.first_[number_]);
@@ -322,7 +310,8 @@ class PoisonJudge::OfTensor {
   const PoisonJudge& all_;
   const size_t number_;
   const PoisonedOutput& output_;
-  const size_t size_;
+  const size_t size_;  // bytes of an element
+  const double epsilon_ = 2 * analysis::Precision::of(output_.type).unit;
   int64_t elements_ = 0;
   PoisonTensor tensor_;
   std::vector<Spread> spreads_;                // by setting

@@ -28,7 +28,7 @@ AtomicsOfCode atomics_of(const capture::KernelImage& code);
 // An output, as the capture has it.
 struct PoisonedOutput {
   std::string name;
-  capture::ElementType type;
+  msda_dtype type;
   std::vector<int64_t> shape;
   std::vector<std::byte> before;  // row-major
   size_t buffer = 0;              // its number in the plan

@@ -12,7 +12,7 @@ FindOrders find_orders_of(const Options& options, const capture::IsolatedReader&
     const LoadedCall loaded(options, reader, invocation);
     for (const auto gradient : loaded.call().gradients()) {
       if (!gradient.scattered() || gradient.name() != output.name) continue;
-      const analysis::Tensor result{bytes.data(), dtype_of(output.type), output.shape};
+      const analysis::Tensor result{bytes.data(), output.type, output.shape};
       const analysis::Tensor& before = loaded.before(gradient);
       const analysis::OrderMaterial material{loaded.call(), gradient, result, before ? &before : nullptr,
                                              invocation.facts.kernel};

@@ -33,7 +33,7 @@ struct PoisonOrders {
 
 struct PoisonTensor {
   std::string name;
-  capture::ElementType type = capture::ElementType::kFloat32;
+  msda_dtype type = MSDA_FLOAT32;
   std::vector<int64_t> shape;
   PoisonVerdict verdict = PoisonVerdict::kDeterministic;
   std::string why;  // a sentence; empty for kDeterministic

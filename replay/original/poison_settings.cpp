@@ -13,7 +13,7 @@ using Memory = PoisonSetting::Memory;
 
 // Returns false for an output that the kernel also reads as an input.
 bool can_be_changed(const Relaunch& plan, const Buffer& output) {
-  return capture::is_float(output.before->type) && std::ranges::none_of(plan.buffers, [&](const Buffer& buffer) {
+  return kernels::is_float(output.before->type) && std::ranges::none_of(plan.buffers, [&](const Buffer& buffer) {
            return !buffer.is_output && buffer.address == output.address;
          });
 }
@@ -63,22 +63,21 @@ unsigned char fill_byte(Contents contents) {
   return contents == Contents::kNan ? 0xFF : contents == Contents::kPattern ? 0x45 : 0;
 }
 
-std::vector<std::byte> fill_of(capture::ElementType type, int64_t elements, Contents contents) {
-  using capture::ElementType;
-  const auto size = static_cast<size_t>(size_of(type)), count = static_cast<size_t>(elements);
+std::vector<std::byte> fill_of(msda_dtype type, int64_t elements, Contents contents) {
+  const auto size = static_cast<size_t>(kernels::bytes_of(type)), count = static_cast<size_t>(elements);
   std::vector<std::byte> bytes(count * size, std::byte{fill_byte(contents)});
   if (contents != Contents::kPattern) return bytes;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t mantissa = i * 0x9E3779B1 >> 16 & 127;  // the highest 7 bits, of which bfloat16 has no more
     uint64_t bits = 0;                                     // of 1 + mantissa / 128
     switch (type) {
-      case ElementType::kFloat16:
+      case MSDA_FLOAT16:
         bits = 0x3C00 | mantissa << 3;
         break;
-      case ElementType::kBFloat16:
+      case MSDA_BFLOAT16:
         bits = 0x3F80 | mantissa;
         break;
-      case ElementType::kFloat32:
+      case MSDA_FLOAT32:
         bits = 0x3F800000 | mantissa << 16;
         break;
       default:

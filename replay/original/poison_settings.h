@@ -34,6 +34,6 @@ unsigned char fill_byte(PoisonSetting::Contents contents);
 
 // Returns the row-major contents of a floating-point output. Each element of the pattern is a number between 1 and 2
 // that every type has, different from those of its neighbours.
-std::vector<std::byte> fill_of(capture::ElementType type, int64_t elements, PoisonSetting::Contents contents);
+std::vector<std::byte> fill_of(msda_dtype type, int64_t elements, PoisonSetting::Contents contents);
 
 }  // namespace msda::replay

@@ -115,7 +115,7 @@ size_t index_of_parameter(const capture::Parameters& parameters, uint64_t offset
 
 // Returns the bytes from the first element to the last, both included.
 uint64_t extent_of(const TensorInfo& info, const std::vector<int64_t>& strides) {
-  const auto size = static_cast<uint64_t>(size_of(info.type)), dense = static_cast<uint64_t>(info.bytes());
+  const auto size = static_cast<uint64_t>(kernels::bytes_of(info.type)), dense = static_cast<uint64_t>(info.bytes());
   if (strides.empty() || dense == 0) return dense;
   uint64_t last = 0;
   bool fits = strides.size() == info.shape.size();
@@ -154,7 +154,7 @@ Buffer buffer_of(const Invocation& invocation, const std::string& path, uint64_t
   buffer.strides = layout.strides;
   buffer.bytes = extent_of(layout, buffer.strides);
   uint64_t end = 0;
-  if (buffer.bytes == 0 || address % static_cast<uint64_t>(size_of(layout.type)) != 0 ||
+  if (buffer.bytes == 0 || address % static_cast<uint64_t>(kernels::bytes_of(layout.type)) != 0 ||
       __builtin_add_overflow(address, buffer.bytes, &end)) {
     refuse_relaunch("{} cannot have been at address {:#x}, with {} bytes", path, address, buffer.bytes);
   }

@@ -67,7 +67,7 @@ void RepeatedLaunch::add_extremes(size_t number) const {
   constexpr unsigned kThreads = 256;
   const DeviceLaunch::Output& output = on_device_.outputs()[number];
   unsigned bytes = static_cast<unsigned>(size_of_element(*output.buffer));
-  unsigned is_float = capture::is_float(output.buffer->before->type);
+  unsigned is_float = kernels::is_float(output.buffer->before->type);
   uint64_t count = output.buffer->bytes / bytes;
   const uint64_t blocks = (count - 1) / kThreads + 1;
   if (blocks > std::numeric_limits<int32_t>::max())

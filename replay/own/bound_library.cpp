@@ -70,7 +70,7 @@ BoundLibrary::BoundLibrary(const LibraryOperator& op, NamedValues values, std::v
   for (size_t i = 0; same && i < inputs_.size(); ++i) {
     const Tensor &mine = inputs_[i].tensor, &theirs = given->inputs_[i].tensor;
     same = mine.shape == theirs.shape && mine.dtype == theirs.dtype &&
-           (is_floating(mine.dtype) || mine.data == theirs.data);
+           (kernels::is_float(mine.dtype) || mine.data == theirs.data);
   }
   opened_ = same ? given->opened_ : std::make_shared<Opened>();
 }

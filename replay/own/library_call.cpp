@@ -59,8 +59,8 @@ LibraryCall::LibraryCall(const LibraryOperator& op, const NamedValues& values,
   for (size_t i = 0; i < tensors.size(); ++i) {
     const analysis::Tensor& tensor = tensors[i].tensor;
     call.shapes[op.schema_tensor(i)] = tensor.shape;
-    if (!is_floating(tensor.dtype)) call.numbers[op.schema_tensor(i)] = integers_of(tensor);
-    input_elements_.push_back(is_floating(tensor.dtype) ? tensor.elements() : 0);
+    if (!kernels::is_float(tensor.dtype)) call.numbers[op.schema_tensor(i)] = integers_of(tensor);
+    input_elements_.push_back(kernels::is_float(tensor.dtype) ? tensor.elements() : 0);
   }
   auto opened = op.process().open(call);
   if (const auto* fault = std::get_if<std::string>(&opened)) throw BadInput(fmt::format("{}: {}", where_, *fault));

@@ -75,9 +75,10 @@ void LibraryOperator::check_tensors() {
       fail(fmt::format("has {} in another role than adapter {}", tensor.name, adapter()));
     }
     const bool integers = found->type == MSDA_INT32 || found->type == MSDA_INT64;
-    if (found->type == adapters::ElementType::uint8() || integers != tensor.is_integer || (integers && writes)) {
+    if (found->type == kernels::kUInt8 || integers != tensor.is_integer || (integers && writes)) {
       fail(fmt::format("has {} {}, and in adapter {} it has type {}", tensor.name,
-                       tensor.is_integer ? "of integers" : "of a floating-point type", adapter(), found->type.name));
+                       tensor.is_integer ? "of integers" : "of a floating-point type", adapter(),
+                       kernels::name_of(found->type)));
     }
     if (tensor.dimensions.size() != found->shape.size()) {
       fail(fmt::format("has {} of {} dimensions, and in adapter {} it has {}", tensor.name, tensor.dimensions.size(),

@@ -13,8 +13,6 @@ namespace msda::replay {
 
 using adapters::ScalarType;
 
-bool is_floating(msda_dtype type) { return type != MSDA_INT32 && type != MSDA_INT64; }
-
 NamedValues recorded_values(const adapters::UserSpec& spec, size_t names, const capture::Invocation& invocation,
                             const std::string& where) {
   NamedValues values;
@@ -61,16 +59,16 @@ std::vector<analysis::Tensor> recorded_inputs(const adapters::UserSpec& spec, st
   for (const size_t number : numbers) {
     const adapters::TensorSpec& wanted = spec.tensors[number];
     const capture::TensorInfo* info = find(invocation.inputs, wanted.name);
-    if (info == nullptr || info->type == capture::ElementType::kUInt8) {
+    if (info == nullptr || info->type == kernels::kUInt8) {
       throw BadInput(fmt::format("{}/inputs has no {} of type {}, which the operator {} reads", where, wanted.name,
-                                 wanted.type.name, spec.op->name));
+                                 kernels::name_of(wanted.type), spec.op->name));
     }
     const analysis::Tensor tensor = input(wanted.name);
     const bool integers = wanted.type == MSDA_INT32 || wanted.type == MSDA_INT64;
-    if (tensor.shape.size() != wanted.shape.size() || is_floating(tensor.dtype) == integers) {
+    if (tensor.shape.size() != wanted.shape.size() || kernels::is_float(tensor.dtype) == integers) {
       throw BadInput(fmt::format("{}: {} has type {} and shape {}, and adapter {} says {} of {} dimensions", where,
-                                 wanted.name, msda_dtype_name(tensor.dtype), tensor.shape, spec.name, wanted.type.name,
-                                 wanted.shape.size()));
+                                 wanted.name, msda_dtype_name(tensor.dtype), tensor.shape, spec.name,
+                                 kernels::name_of(wanted.type), wanted.shape.size()));
     }
     any_floating = any_floating || !integers;
     tensors.push_back(tensor);
@@ -91,7 +89,7 @@ analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<c
     const std::string& tensor = spec.tensors[axes.tensor].name;
     const analysis::Tensor recorded = output(tensor);
     const capture::TensorInfo* info = find(invocation.outputs, tensor);
-    const bool is_real = info != nullptr && info->type != capture::ElementType::kUInt8 && is_floating(recorded.dtype);
+    const bool is_real = info != nullptr && kernels::is_float(info->type);
     if (!is_real || recorded.shape.size() != axes.dimensions.size()) {
       throw BadInput(
           fmt::format("{}/outputs has no {} of floating-point type and {} dimensions, which the operator {} "

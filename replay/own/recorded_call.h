@@ -44,6 +44,4 @@ analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<c
                                      std::span<const analysis::Dimension> names, const capture::Invocation& invocation,
                                      const std::string& where, const GetOwnTensor& output);
 
-bool is_floating(msda_dtype type);
-
 }  // namespace msda::replay

@@ -50,8 +50,8 @@ std::string ratio_text(double ratio) {
 int digits_of(const InvocationResult& result, Gradient gradient) {
   const auto* info = find(result.invocation.outputs, name_of(gradient));
   if (info == nullptr) return 9;
-  if (info->type == capture::ElementType::kFloat64) return 17;
-  return info->type == capture::ElementType::kFloat32 ? 9 : 5;
+  if (info->type == MSDA_FLOAT64) return 17;
+  return info->type == MSDA_FLOAT32 ? 9 : 5;
 }
 
 std::string number_text(double x, int digits) { return fmt::format("{:.{}g}", x, digits); }

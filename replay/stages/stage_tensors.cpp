@@ -6,7 +6,6 @@
 
 #include "replay/base/errors.h"
 #include "replay/calls/damage.h"
-#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 namespace {
@@ -36,7 +35,7 @@ StageTensors::StageTensors(const Options& options, const capture::IsolatedReader
     }
     memory_.push_back(reader.read(info));
     if (is_altered(memory_.back())) altered_.push_back(info.path);
-    stages_[i].tensor = {memory_.back().data.get(), dtype_of(info.type), info.shape};
+    stages_[i].tensor = {memory_.back().data.get(), info.type, info.shape};
   }
   refuse_altered(options, altered_);
 }

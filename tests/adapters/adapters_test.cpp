@@ -357,7 +357,7 @@ TEST(MsdaTriton, ElementTypeIsNeverGuessed) {
   Launch launch = kSeen.launch();
   for (const msda_dtype type : {MSDA_FLOAT16, MSDA_BFLOAT16, MSDA_FLOAT32, MSDA_FLOAT64}) {
     launch.float_type = type;
-    EXPECT_EQ(std::get<Call>(decode(launch, read)).outputs[0].dtype, ElementType(type));
+    EXPECT_EQ(std::get<Call>(decode(launch, read)).outputs[0].type, type);
   }
   launch.float_type = MSDA_INT32;
   EXPECT_THAT(reason(decode(launch, read)), HasSubstr("floating-point"));

@@ -60,7 +60,8 @@ inline std::vector<std::string> describe(const std::vector<DeviceTensor>& tensor
   };
   std::vector<std::string> words;
   for (const DeviceTensor& t : tensors) {
-    words.push_back(t.name + " " + std::to_string(t.address) + " " + types.at(t.dtype.name) + " " + listed(t.shape));
+    words.push_back(t.name + " " + std::to_string(t.address) + " " + types.at(kernels::name_of(t.type)) + " " +
+                    listed(t.shape));
     if (!t.strides.empty()) words.back() += " strides " + listed(t.strides);
   }
   return words;

@@ -80,15 +80,15 @@ TEST_F(CaptureFile, GivesBackEverything) {
     writer.write_run(run, seeds);
     writer.add_kernel(kernel);
     EXPECT_EQ(writer.begin_invocation(facts, parameters), 0);
-    writer.add_input({"value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
-    writer.add_output({"grad_value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
-    writer.add_output_before({"grad_value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(before)});
+    writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
+    writer.add_output({"grad_value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
+    writer.add_output_before({"grad_value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(before)});
     writer.add_result({"reference", "reference", "msda_triton"},
-                      {{"grad_value", ElementType::kFloat16, {1, 2, 1, 2}, std::as_bytes(std::span(half))}});
+                      {{"grad_value", MSDA_FLOAT16, {1, 2, 1, 2}, std::as_bytes(std::span(half))}});
     writer.flush();
     EXPECT_EQ(writer.begin_invocation(CallFacts{}), 1);
-    writer.add_input({"value", ElementType::kBFloat16, {1, 2, 1, 2}, std::as_bytes(std::span(half))});
-    writer.add_input({"grad_output", ElementType::kFloat64, {0, 3, 1, 2}, {}});
+    writer.add_input({"value", MSDA_BFLOAT16, {1, 2, 1, 2}, std::as_bytes(std::span(half))});
+    writer.add_input({"grad_output", MSDA_FLOAT64, {0, 3, 1, 2}, {}});
     writer.close();
   }
   const IsolatedReader reader(path);
@@ -142,13 +142,13 @@ TEST_F(CaptureFile, GivesBackEverything) {
   ASSERT_NE(first.reference(), nullptr);
   EXPECT_EQ(first.reference()->facts.dialect, "msda_triton");
   const Tensor half_read = reader.read(first.reference()->tensors.at(0));
-  EXPECT_EQ(half_read.info.type, ElementType::kFloat16);
+  EXPECT_EQ(half_read.info.type, MSDA_FLOAT16);
   EXPECT_EQ(std::memcmp(half_read.data.get(), half.data(), 8), 0);
 
   const Invocation second = reader.invocation(1);
   EXPECT_FALSE(second.facts.tolerance);
   EXPECT_FALSE(second.facts.grid);
-  EXPECT_EQ(find(second.inputs, "value")->type, ElementType::kBFloat16);
+  EXPECT_EQ(find(second.inputs, "value")->type, MSDA_BFLOAT16);
   EXPECT_EQ(std::memcmp(reader.read(*find(second.inputs, "value")).data.get(), half.data(), 8), 0);
   EXPECT_EQ(find(second.inputs, "grad_output")->shape, (std::vector<int64_t>{0, 3, 1, 2}));
   expect_as_written();
@@ -168,8 +168,8 @@ TEST_F(CaptureFile, KernelsOfOtherOperators) {
     Writer writer(path, Writer::IfExists::kRefuse, "");
     for (const CallFacts& each : {facts, ours}) {
       writer.begin_invocation(each);
-      writer.add_input({"value", ElementType::kFloat32, {2, 2}, bytes_of(data)});
-      writer.add_output({"x", ElementType::kUInt8, {16}, bytes_of(data)});
+      writer.add_input({"value", MSDA_FLOAT32, {2, 2}, bytes_of(data)});
+      writer.add_output({"x", kernels::kUInt8, {16}, bytes_of(data)});
     }
     writer.close();
   }
@@ -182,7 +182,7 @@ TEST_F(CaptureFile, KernelsOfOtherOperators) {
             (std::map<std::string, std::string>{{"padding_mode", "reflection"}, {"adapter", "mine"}}));
   EXPECT_EQ(other.facts.integers, (std::map<std::string, int64_t>{{"align_corners", 1}, {"rows", -3}}));
   EXPECT_EQ(find(other.inputs, "value")->shape, (std::vector<int64_t>{2, 2}));
-  EXPECT_EQ(find(other.outputs, "x")->type, ElementType::kUInt8);
+  EXPECT_EQ(find(other.outputs, "x")->type, kernels::kUInt8);
   EXPECT_THAT([&] { reader.invocation(1); }, ThrowsMessage<Error>(HasSubstr("value has rank 2, not 4")));
 }
 
@@ -201,19 +201,19 @@ TEST_F(CaptureFile, GivesBackStages) {
   {
     Writer writer(path, Writer::IfExists::kRefuse, "");
     writer.begin_invocation({});
-    writer.begin_stage("grad_value", ElementType::kFloat32, {1, 2, 1, 6});
-    writer.begin_stage("cell", ElementType::kFloat64, {0, 1, 1, 1, 1, 2});
+    writer.begin_stage("grad_value", MSDA_FLOAT32, {1, 2, 1, 6});
+    writer.begin_stage("cell", MSDA_FLOAT64, {0, 1, 1, 1, 1, 2});
     for (const int64_t half : {3, 0}) {  // columns of both rows
       std::vector<float> box;
       for (int64_t i : {0, 6}) box.insert(box.end(), numbers.begin() + i + half, numbers.begin() + i + half + 3);
-      writer.add_stage_part("grad_value", {0, 0, 0, half}, {"", ElementType::kFloat32, {1, 2, 1, 3}, bytes_of(box)});
+      writer.add_stage_part("grad_value", {0, 0, 0, half}, {"", MSDA_FLOAT32, {1, 2, 1, 3}, bytes_of(box)});
     }
     writer.add_stage_facts("grad_value", facts);
     writer.end_stage("grad_value");
     writer.end_stage("cell");
     writer.add_stage_facts("pixel_coordinates", StageFacts{"float64", {}, {}});
     writer.begin_invocation({});
-    writer.begin_stage("cell", ElementType::kFloat32, {1, 1, 1, 1, 1, 2});
+    writer.begin_stage("cell", MSDA_FLOAT32, {1, 1, 1, 1, 1, 2});
     writer.drop_stages();
     writer.close();
   }
@@ -258,25 +258,25 @@ TEST_F(CaptureFile, GivesBackStages) {
 TEST_F(CaptureFile, WriterRefusesPartsThatDoNotFit) {
   Writer writer(path, Writer::IfExists::kRefuse, "");
   const std::vector<float> two{1, 2};
-  const TensorView part{"", ElementType::kFloat32, {1, 2}, bytes_of(two)};
-  EXPECT_THAT(([&] { writer.begin_stage("cell", ElementType::kFloat32, {1, 2}); }), Throws<Error>());
+  const TensorView part{"", MSDA_FLOAT32, {1, 2}, bytes_of(two)};
+  EXPECT_THAT(([&] { writer.begin_stage("cell", MSDA_FLOAT32, {1, 2}); }), Throws<Error>());
   writer.begin_invocation({});
   EXPECT_THAT(([&] { writer.add_stage_part("cell", {0, 0}, part); }), ThrowsMessage<Error>(HasSubstr("was not begun")));
-  writer.begin_stage("cell", ElementType::kFloat32, {2, 3});
+  writer.begin_stage("cell", MSDA_FLOAT32, {2, 3});
   for (const std::vector<int64_t>& offset : {std::vector<int64_t>{0, 2}, {2, 0}, {-1, 0}, {0}, {0, 0, 0}}) {
     EXPECT_THAT([&] { writer.add_stage_part("cell", offset, part); },
                 ThrowsMessage<Error>(HasSubstr("/invocations/000000/stages/cell/full is no part of it")));
   }
   EXPECT_THAT(([&] {
-                writer.add_stage_part("cell", {0, 0}, {"", ElementType::kInt32, {1, 2}, bytes_of(two)});
+                writer.add_stage_part("cell", {0, 0}, {"", MSDA_INT32, {1, 2}, bytes_of(two)});
               }),
               Throws<Error>());
   EXPECT_THAT(([&] {
-                writer.add_stage_part("cell", {0, 0}, {"", ElementType::kFloat32, {2, 2}, bytes_of(two)});
+                writer.add_stage_part("cell", {0, 0}, {"", MSDA_FLOAT32, {2, 2}, bytes_of(two)});
               }),
               ThrowsMessage<Error>(HasSubstr("has 8 bytes, its shape wants 16")));
   EXPECT_THAT(([&] {
-                writer.add_stage_part("cell", {0, 0}, {"", ElementType::kFloat32, {1ll << 62, 1ll << 62}, {}});
+                writer.add_stage_part("cell", {0, 0}, {"", MSDA_FLOAT32, {1ll << 62, 1ll << 62}, {}});
               }),
               Throws<Error>());
 }
@@ -290,12 +290,12 @@ TEST_F(CaptureFile, DigestsLargeDatasetsInPieces) {
   {
     Writer writer(path, Writer::IfExists::kRefuse, "");
     writer.begin_invocation({});
-    writer.begin_stage("other", ElementType::kFloat32, {2, 3, kLast});
+    writer.begin_stage("other", MSDA_FLOAT32, {2, 3, kLast});
     for (const int64_t i : {1, 0}) {
       writer.add_stage_part(
           "other", {i, 0, 0},
           {"",
-           ElementType::kFloat32,
+           MSDA_FLOAT32,
            {1, 3, kLast},
            bytes_of(numbers).subspan(static_cast<size_t>(i * 12 * kLast), static_cast<size_t>(12 * kLast))});
     }
@@ -338,13 +338,13 @@ TEST_F(CaptureFile, WriterRefusesBytesThatDoNotFitTheShape) {
   const std::vector<float> value{1, 2, 3};
   EXPECT_THAT(
       [&] {
-        writer.add_input({"value", ElementType::kFloat32, {1, 1, 1, 3}, bytes_of(value)});
+        writer.add_input({"value", MSDA_FLOAT32, {1, 1, 1, 3}, bytes_of(value)});
       },
       ThrowsMessage<Error>(HasSubstr("before the first invocation")));
   writer.begin_invocation({});
   EXPECT_THAT(
       [&] {
-        writer.add_input({"value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
+        writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
       },
       ThrowsMessage<Error>(HasSubstr("has 12 bytes, its shape wants 16")));
 }
@@ -355,7 +355,7 @@ TEST_F(CaptureFile, CrashOfTheWriterLeavesWhatWasFlushed) {
   if (child == 0) {
     Writer writer(path, Writer::IfExists::kRefuse, "");
     writer.begin_invocation({});
-    writer.add_input({"value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
+    writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
     writer.flush();
     writer.begin_invocation({});
     _exit(0);  // without closing
@@ -376,15 +376,15 @@ TEST_F(CaptureFile, WhatCannotBeWrittenLeavesWhatWasFlushed) {
     try {
       Writer writer(path, Writer::IfExists::kRefuse, "");
       writer.begin_invocation({});
-      writer.add_input({"value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
+      writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
       writer.flush();
       const rlimit limit{1 << 19, RLIM_INFINITY};
       setrlimit(RLIMIT_FSIZE, &limit);
       if (writer.reserve(1 << 20)) _exit(2);
       if (!writer.reserve(1 << 16)) _exit(3);
       writer.begin_invocation({});
-      writer.begin_stage("grad_value", ElementType::kFloat32, {1, 1 << 18, 1, 4});
-      writer.add_input({"value", ElementType::kFloat32, {1, 1 << 18, 1, 4}, bytes_of(large)});
+      writer.begin_stage("grad_value", MSDA_FLOAT32, {1, 1 << 18, 1, 4});
+      writer.add_input({"value", MSDA_FLOAT32, {1, 1 << 18, 1, 4}, bytes_of(large)});
     } catch (const Error&) {
       failed = true;
     }

@@ -198,7 +198,7 @@ TEST_F(CaptureFile, StagesOfTheWrongKind) {
   const auto write = [this] {
     Writer writer(path, Writer::IfExists::kReplace, "");
     writer.begin_invocation({});
-    writer.begin_stage("sampled_value", ElementType::kFloat32, {0, 1, 1, 1, 1, 1});
+    writer.begin_stage("sampled_value", MSDA_FLOAT32, {0, 1, 1, 1, 1, 1});
     writer.end_stage("sampled_value");
     StageFacts facts;
     facts.float64.emplace();

@@ -28,10 +28,9 @@ struct Recorded {
   std::map<std::string, std::pair<Index, std::vector<int64_t>>> integers;
   std::map<std::string, Index> outputs;
   std::string scalars;
-  capture::ElementType output_type = capture::ElementType::kFloat32;
+  msda_dtype output_type = MSDA_FLOAT32;
 
-  static void add(std::vector<capture::TensorInfo>& to, const std::string& name, capture::ElementType type,
-                  const Index& shape) {
+  static void add(std::vector<capture::TensorInfo>& to, const std::string& name, msda_dtype type, const Index& shape) {
     capture::TensorInfo& info = to.emplace_back();
     info.name = name;
     info.type = type;
@@ -41,10 +40,10 @@ struct Recorded {
     capture::Invocation one;
     one.facts.texts["scalars"] = scalars;
     for (const auto& [name, tensor] : floats) {
-      add(one.inputs, name, capture::ElementType::kFloat32, tensor.first);
+      add(one.inputs, name, MSDA_FLOAT32, tensor.first);
     }
     for (const auto& [name, tensor] : integers) {
-      add(one.inputs, name, capture::ElementType::kInt64, tensor.first);
+      add(one.inputs, name, MSDA_INT64, tensor.first);
     }
     for (const auto& [name, shape] : outputs) add(one.outputs, name, output_type, shape);
     return one;
@@ -277,7 +276,7 @@ TEST(OwnExpressions, Refuses) {
   other.floats.erase("x");
   refuses(other, kSegments, "has no x of type float32");
   other = segments();
-  other.output_type = capture::ElementType::kUInt8;
+  other.output_type = kernels::kUInt8;
   refuses(other, kSegments, "/outputs has no y of floating-point type and 2 dimensions");
   // Sizes that nothing may be allocated by.
   refuses(segments(), R"({"name": "mine", "sizes": {"s": "n * 10000000000"}, "outputs": [{"tensor": "y",

@@ -108,7 +108,7 @@ class RecordingTest : public testing::Test {
   }
 
   static HostTensor tensor(const char* name, const std::vector<float>& numbers) {
-    return {{name, "float32", {static_cast<int64_t>(numbers.size())}, {}}, std::as_bytes(std::span(numbers))};
+    return {{name, MSDA_FLOAT32, {static_cast<int64_t>(numbers.size())}, {}}, std::as_bytes(std::span(numbers))};
   }
 
   // What a capture of the spool holds: for each invocation the first number of its input and output, and its counts.

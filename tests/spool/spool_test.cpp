@@ -80,7 +80,7 @@ TEST_F(SpoolFile, FramesComeAsTheyWereAppended) {
   EXPECT_FALSE(follower.next());
   const auto payload = some_bytes(100'000);
   ASSERT_TRUE(appender.append(some_begin()));
-  ASSERT_TRUE(appender.append(Tensor{42, 1, "inputs", {"value", "float32", {5, 5}, {}}}, payload));
+  ASSERT_TRUE(appender.append(Tensor{42, 1, "inputs", {"value", MSDA_FLOAT32, {5, 5}, {}}}, payload));
   const auto begin = follower.next(), tensor = follower.next();
   ASSERT_TRUE(begin && tensor);
   EXPECT_EQ(begin->kind, Kind::kBegin);

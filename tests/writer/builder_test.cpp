@@ -49,7 +49,7 @@ class BuilderTest : public testing::Test {
     tensor.invocation = invocation;
     tensor.attempt = attempt;
     tensor.section = section;
-    tensor.description = {"x", "uint8", {1}, {}};
+    tensor.description = {"x", kernels::kUInt8, {1}, {}};
     const std::byte byte{static_cast<unsigned char>(value)};
     spool_.append(tensor, std::span(&byte, 1));
   }

@@ -57,7 +57,7 @@ class PayloadsTest : public testing::Test {
   }
   Item item_in(uint32_t block) {
     Item item;
-    item.tensor.description = {"x", "uint8", {static_cast<int64_t>(kBlockBytes)}, {}};
+    item.tensor.description = {"x", kernels::kUInt8, {static_cast<int64_t>(kBlockBytes)}, {}};
     item.tensor.block = block;
     item.tensor.offset = RingHeader::kBytes + block * kBlockBytes;
     item.tensor.bytes = kBlockBytes;

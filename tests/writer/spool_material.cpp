@@ -90,36 +90,38 @@ void add_operator_call(Frames& frames, uint64_t invocation, bool unconfirmed) {
               {64, 1, 1}};
   if (unconfirmed) begin.integers["unconfirmed"] = 1;
   frames.add(begin);
-  frames.tensor(invocation, 0, "inputs", {"value", "float32", of_value, {}}, bytes_of(value));
-  frames.tensor(invocation, 0, "inputs", {"spatial_shapes", "int64", of_sizes, {}}, bytes_of(sizes));
-  frames.tensor(invocation, 0, "inputs", {"sampling_locations", "float32", of_locations, {}}, bytes_of(locations));
-  frames.tensor(invocation, 0, "inputs", {"attention_weights", "float32", of_weights, {}}, bytes_of(weights));
-  frames.tensor(invocation, 0, "inputs", {"grad_output", "float32", of_output, {}}, bytes_of(output));
-  frames.tensor(invocation, 0, "outputs_before", {"grad_value", "float32", of_value, {}}, {});
-  frames.tensor(invocation, 0, "outputs", {"grad_value", "float32", of_value, {}}, bytes_of(to_value));
-  frames.tensor(invocation, 0, "outputs", {"grad_sampling_locations", "float32", of_locations, {}},
+  frames.tensor(invocation, 0, "inputs", {"value", MSDA_FLOAT32, of_value, {}}, bytes_of(value));
+  frames.tensor(invocation, 0, "inputs", {"spatial_shapes", MSDA_INT64, of_sizes, {}}, bytes_of(sizes));
+  frames.tensor(invocation, 0, "inputs", {"sampling_locations", MSDA_FLOAT32, of_locations, {}}, bytes_of(locations));
+  frames.tensor(invocation, 0, "inputs", {"attention_weights", MSDA_FLOAT32, of_weights, {}}, bytes_of(weights));
+  frames.tensor(invocation, 0, "inputs", {"grad_output", MSDA_FLOAT32, of_output, {}}, bytes_of(output));
+  frames.tensor(invocation, 0, "outputs_before", {"grad_value", MSDA_FLOAT32, of_value, {}}, {});
+  frames.tensor(invocation, 0, "outputs", {"grad_value", MSDA_FLOAT32, of_value, {}}, bytes_of(to_value));
+  frames.tensor(invocation, 0, "outputs", {"grad_sampling_locations", MSDA_FLOAT32, of_locations, {}},
                 bytes_of(to_locations));
-  frames.tensor(invocation, 0, "outputs", {"grad_attention_weights", "float32", of_weights, {}}, bytes_of(to_weights));
+  frames.tensor(invocation, 0, "outputs", {"grad_attention_weights", MSDA_FLOAT32, of_weights, {}},
+                bytes_of(to_weights));
   frames.add(Parameters{invocation, 0, {0, 8}, {8, 4}}, Bytes(16));
   frames.add(Digests{invocation, 0, {{"inputs/value", "float32 1x26x2x4 00"}, {"outputs/grad_value", "float32 00"}}});
   frames.add(End{invocation, 0});
   // The same inputs again, with other results.
   begin.attempt = 1;
   frames.add(begin);
-  frames.tensor(invocation, 1, "outputs", {"grad_value", "float32", of_value, {}}, bytes_of(to_value));
-  frames.tensor(invocation, 1, "outputs", {"grad_sampling_locations", "float32", of_locations, {}},
+  frames.tensor(invocation, 1, "outputs", {"grad_value", MSDA_FLOAT32, of_value, {}}, bytes_of(to_value));
+  frames.tensor(invocation, 1, "outputs", {"grad_sampling_locations", MSDA_FLOAT32, of_locations, {}},
                 bytes_of(to_locations));
-  frames.tensor(invocation, 1, "outputs", {"grad_attention_weights", "float32", of_weights, {}}, bytes_of(to_weights));
+  frames.tensor(invocation, 1, "outputs", {"grad_attention_weights", MSDA_FLOAT32, of_weights, {}},
+                bytes_of(to_weights));
   frames.add(End{invocation, 1});
   frames.add(Count{invocation, 5, 2});
 }
 
 void add_other_call(Frames& frames, uint64_t invocation) {
   frames.add(Begin{invocation, 0, {{"kernel", "other"}, {"operator", "grid_sample"}}, {}, {}, {}});
-  frames.tensor(invocation, 0, "inputs", {"strided", "float64", {3, 2}, {1, 4}}, Bytes(8 * (2 + 4 + 1)));
-  frames.tensor(invocation, 0, "inputs", {"expanded", "float16", {30, 20}, {0, 0}}, Bytes(2));
-  frames.tensor(invocation, 0, "inputs", {"scalar", "uint8", {}, {}}, Bytes(1));
-  frames.tensor(invocation, 0, "outputs", {"result", "bfloat16", {4, 4}, {4, 1}}, Bytes(32));
+  frames.tensor(invocation, 0, "inputs", {"strided", MSDA_FLOAT64, {3, 2}, {1, 4}}, Bytes(8 * (2 + 4 + 1)));
+  frames.tensor(invocation, 0, "inputs", {"expanded", MSDA_FLOAT16, {30, 20}, {0, 0}}, Bytes(2));
+  frames.tensor(invocation, 0, "inputs", {"scalar", kernels::kUInt8, {}, {}}, Bytes(1));
+  frames.tensor(invocation, 0, "outputs", {"result", MSDA_BFLOAT16, {4, 4}, {4, 1}}, Bytes(32));
   frames.add(End{invocation, 0});
 }
 

@@ -23,7 +23,6 @@ namespace msda::tests {
 namespace {
 
 using namespace record;  // NOLINT
-using capture::ElementType;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -157,9 +156,7 @@ class StagesOfACall : public ::testing::Test {
   static std::map<std::string, capture::TensorView> inputs_of(const Problem& problem) {
     std::map<std::string, capture::TensorView> inputs;
     const auto add = [&](const char* name, const OwnedTensor& tensor) {
-      auto type = ElementType::kFloat16;
-      while (name_of(type) != msda_dtype_name(tensor.view.dtype)) type = static_cast<ElementType>(int(type) + 1);
-      inputs[name] = {name, type, tensor.view.shape, tensor.bytes()};
+      inputs[name] = {name, tensor.view.dtype, tensor.view.shape, tensor.bytes()};
     };
     add("value", problem.value);
     add("spatial_shapes", problem.spatial_shapes);
@@ -208,7 +205,7 @@ TEST_F(StagesOfACall, DoNotDependOnTheParts) {
           ASSERT_EQ(stages[i].name, msda_stage_name(stage));
           ASSERT_TRUE(stages[i].full && stages[i].facts);
           EXPECT_EQ(stages[i].facts->float64.has_value(), arithmetic == MSDA_FLOAT32);
-          EXPECT_EQ(name_of(stages[i].full->type), stages[i].facts->arithmetic);
+          EXPECT_EQ(kernels::name_of(stages[i].full->type), stages[i].facts->arithmetic);
           OwnedTensor whole = OwnedTensor::for_result(arithmetic, stages[i].full->shape);
           const msda_tensor result = whole.abi();
           ASSERT_EQ(msda_stage(&abi.call, &abi.grad_output, nullptr, stage, &result), MSDA_OK) << msda_last_error();
@@ -263,10 +260,10 @@ TEST_F(StagesOfACall, Refusals) {
   inputs.erase("grad_output");
   expect_refused(facts_of(problem), inputs, "there is no grad_output");
   inputs = inputs_of(problem);
-  inputs["value"].type = ElementType::kUInt8;
+  inputs["value"].type = kernels::kUInt8;
   expect_refused(facts_of(problem), inputs, "value has type uint8");
   inputs = inputs_of(problem);
-  inputs["value"].type = ElementType::kInt32;
+  inputs["value"].type = MSDA_INT32;
   expect_refused(facts_of(problem), inputs, "value has type int32, not a floating-point one");
   inputs = inputs_of(problem);
   inputs["value"].shape[0] = int64_t{1} << 62;
@@ -297,7 +294,7 @@ TEST_F(StagesOfACall, InARecording) {
       spool::Tensor tensor;
       tensor.invocation = number;
       tensor.section = "inputs";
-      tensor.description = {name, std::string(name_of(view.type)), view.shape, {}};
+      tensor.description = {name, view.type, view.shape, {}};
       spool.append(tensor, view.bytes);
     }
     spool.append(spool::End{number++, 0});

@@ -34,7 +34,7 @@ void copy_row_major(const msda_tensor& tensor, const std::byte* first, std::byte
 }
 
 HostTensor described(const char* name, const msda_tensor& tensor, std::span<const std::byte> bytes) {
-  return {{name, kernels::name_of(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank}, {}}, bytes};
+  return {{name, tensor.dtype, {tensor.shape, tensor.shape + tensor.rank}, {}}, bytes};
 }
 
 }  // namespace

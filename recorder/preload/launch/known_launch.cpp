@@ -94,7 +94,7 @@ std::string content_key(const KnownLaunch& known, const std::string& label, cons
   for (const auto& [name, value] : call.integers) key += "\n" + name + "=" + std::to_string(value);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const auto& tensor = call.inputs[i];
-    key += "\n" + tensor.name + " " + tensor.dtype.name + " " + in_hex(digests[i]);
+    key += "\n" + tensor.name + " " + kernels::name_of(tensor.type) + " " + in_hex(digests[i]);
     for (const int64_t side : tensor.shape) key += " " + std::to_string(side);
     key += " by";
     for (const int64_t stride : tensor.strides) key += " " + std::to_string(stride);

@@ -20,7 +20,7 @@ constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 uint64_t staged_bytes(const adapters::DeviceTensor& tensor, bool gathers) {
   const int64_t with_gaps = tensor.bytes();
   if (!gathers || tensor.strides.empty()) return static_cast<uint64_t>(with_gaps);
-  const auto extent = spool::extent_of(tensor.shape, tensor.strides, tensor.dtype.bytes);
+  const auto extent = spool::extent_of(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
   return static_cast<uint64_t>(extent ? std::min(with_gaps, extent->dense) : with_gaps);
 }
 
@@ -33,14 +33,14 @@ uint64_t staged_bytes(const Tensors& tensors, bool gathers) {
 // `bytes` is what staged_bytes() returns.
 bool copy_tensor(const adapters::DeviceTensor& tensor, uint64_t bytes, std::byte* to, cuda::Stream stream) {
   if (bytes < static_cast<uint64_t>(tensor.bytes())) {
-    const auto copy = spool::row_major_copy(tensor.shape, tensor.strides, tensor.dtype.bytes);
+    const auto copy = spool::row_major_copy(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
     return Gatherer::instance().start(copy, tensor.address, to, stream);
   }
   return bytes == 0 || cuda::driver().copy_to_host(to, tensor.address, bytes, stream) == cuda::kSuccess;
 }
 
 HostTensor zeros_like(const adapters::DeviceTensor& tensor) {
-  return {{tensor.name, tensor.dtype.name, tensor.shape, {}}, {}, {}, true};
+  return {{tensor.name, tensor.type, tensor.shape, {}}, {}, {}, true};
 }
 
 // Copies the tensors one after the other, from outputs_memory on, except those that hold only zeros. Returns false if
@@ -57,8 +57,7 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
     std::byte*& memory = state.outputs_memory;
     const uint64_t bytes = staged_bytes(tensor, state.gathers);
     if (!copy_tensor(tensor, bytes, memory, state.stream)) return false;
-    host.push_back(
-        {{tensor.name, tensor.dtype.name, tensor.shape, tensor.strides}, {memory, bytes}, state.outputs_offset});
+    host.push_back({{tensor.name, tensor.type, tensor.shape, tensor.strides}, {memory, bytes}, state.outputs_offset});
     memory += rounded(bytes);
     state.outputs_offset += rounded(bytes);
   }
@@ -70,7 +69,7 @@ void add_digests(const char* section, const Tensors& tensors, const Digests& dig
                  LaunchRecord& record) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     record.digests[std::string(section) + "/" + tensors[i].name] =
-        describe_digest(tensors[i].dtype.name, tensors[i].shape, digests[first + i]);
+        describe_digest(kernels::name_of(tensors[i].type), tensors[i].shape, digests[first + i]);
   }
 }
 

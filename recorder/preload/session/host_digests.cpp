@@ -8,14 +8,14 @@ namespace msda::record {
 void add_digests(const char* section, const std::vector<HostTensor>& tensors,
                  std::map<std::string, std::string>& digests) {
   for (const HostTensor& tensor : tensors) {
-    digests[std::string(section) + "/" + tensor.name] =
-        describe_digest(tensor.type, tensor.shape, digest_on_host(tensor.bytes.data(), tensor.bytes.size()));
+    digests[std::string(section) + "/" + tensor.name] = describe_digest(
+        kernels::name_of(tensor.type), tensor.shape, digest_on_host(tensor.bytes.data(), tensor.bytes.size()));
   }
 }
 
 std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors) {
   for (const HostTensor& tensor : tensors) {
-    text += tensor.name + " " + tensor.type + " " + spool::digest_of(tensor.bytes);
+    text += tensor.name + " " + kernels::name_of(tensor.type) + " " + spool::digest_of(tensor.bytes);
     for (const int64_t side : tensor.shape) text += " " + std::to_string(side);
     text += "\n";
   }

@@ -60,8 +60,7 @@ class MemoryAdapter : public adapters::Adapter {
       auto& tensors = one.is_changed ? call.outputs : call.inputs;
       const std::string name = "memory_" + std::to_string(call.inputs.size() + call.outputs.size());
       one.tensor = (one.is_changed ? "outputs/" : "inputs/") + name;
-      tensors.push_back(
-          {name, adapters::ElementType::uint8(), {static_cast<int64_t>(one.range.bytes)}, one.range.address});
+      tensors.push_back({name, kernels::kUInt8, {static_cast<int64_t>(one.range.bytes)}, one.range.address});
       if (one.unwritten != nullptr) unwritten.add(one.tensor, *one.unwritten, one.first - begin, end - begin);
     }
     if (!unwritten.text().empty()) call.texts["unwritten"] = unwritten.text();
