@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "recorder/spool/archive.h"
-#include "recorder/spool/tensor.h"
+#include "recorder/tensors/tensor.h"
 
 namespace msda::spool {
 
@@ -81,7 +81,7 @@ struct Tensor {
   uint64_t invocation = 0;
   uint32_t attempt = 0;
   std::string section;  // inputs, outputs_before, outputs
-  TensorDescription description;
+  tensors::Description description;
   int64_t block = -1;
   uint64_t offset = 0, bytes = 0;  // in the shared memory
   bool zeros = false;              // the tensor holds only zeros and has no bytes

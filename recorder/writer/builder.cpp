@@ -239,7 +239,7 @@ bool Builder::settle(Pending& pending) {
     for (const Item& item : items) {
       if (item.tensor.section == "outputs_before") continue;
       const auto bytes = payloads_.bytes(item, memory.emplace_back());
-      const spool::TensorDescription& tensor = item.tensor.description;
+      const tensors::Description& tensor = item.tensor.description;
       if (tensor.type == kernels::kUInt8) return false;
       tensors[tensor.name] = msda_contiguous(const_cast<std::byte*>(bytes.data()), tensor.type,
                                              static_cast<int32_t>(tensor.shape.size()), tensor.shape.data());
@@ -271,7 +271,7 @@ std::vector<Item> Builder::inputs_of(uint64_t invocation) {
     std::ranges::copy_if(held->tensors, std::back_inserter(inputs),
                          [](const Item& item) { return item.tensor.section == "inputs"; });
   } else if (known != calls_.end()) {
-    for (const spool::TensorDescription& tensor : known->second.inputs) {
+    for (const tensors::Description& tensor : known->second.inputs) {
       auto bytes = writer().read_input(number->second, tensor.name);
       inputs.push_back(
           {{invocation, 0, "inputs", tensor}, {}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});

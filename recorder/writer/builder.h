@@ -99,7 +99,7 @@ class Builder {
   // A written invocation whose inputs will be read again.
   struct Call {
     capture::CallFacts facts;
-    std::vector<spool::TensorDescription> inputs;
+    std::vector<tensors::Description> inputs;
   };
   // Identifies an invocation. Calls of one invocation of the target may turn out to follow different conventions; then
   // they are different invocations in the capture.

@@ -15,7 +15,7 @@ Payloads::~Payloads() {
   for (const auto zeros : zeros_) munmap(const_cast<std::byte*>(zeros.data()), zeros.size());
 }
 
-int64_t Payloads::row_major_bytes(const spool::TensorDescription& tensor) { return extent_of(tensor).value().dense; }
+int64_t Payloads::row_major_bytes(const tensors::Description& tensor) { return extent_of(tensor).value().dense; }
 
 void Payloads::check_sizes(const std::vector<Item>& items) {
   // A scalar's gradient may be expanded to the size of the outputs: some thousand channels at most, beside tensors that
@@ -24,7 +24,7 @@ void Payloads::check_sizes(const std::vector<Item>& items) {
   int64_t stored = 0, claimed = 0;
   bool fits = true;
   for (const Item& item : items) {
-    const spool::Extent extent = extent_of(item.tensor.description).value();
+    const tensors::Extent extent = extent_of(item.tensor.description).value();
     const int64_t bytes = item.tensor.zeros ? 0 : extent.end;
     fits = fits && !__builtin_add_overflow(stored, bytes, &stored);
     if (extent.dense > bytes) fits = fits && !__builtin_add_overflow(claimed, extent.dense, &claimed);
@@ -47,8 +47,8 @@ std::span<const std::byte> Payloads::zeros(size_t size) {
 
 std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::byte>& memory) {
   if (item.own) return *item.own;
-  const spool::TensorDescription& tensor = item.tensor.description;
-  const spool::Extent extent = extent_of(tensor).value();
+  const tensors::Description& tensor = item.tensor.description;
+  const tensors::Extent extent = extent_of(tensor).value();
   if (item.tensor.zeros) return zeros(static_cast<size_t>(extent.dense));
   std::span<const std::byte> spread;  // unless it is recorded row-major
   std::vector<std::byte> read;
@@ -61,7 +61,7 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   }
   if (!extent.is_recorded_row_major(spread.size())) {
     memory.resize(static_cast<size_t>(extent.dense));
-    spool::copy_row_major(spread.data(), tensor.shape, tensor.strides, kernels::bytes_of(tensor.type), memory.data());
+    tensors::copy_row_major(spread.data(), tensor.shape, tensor.strides, kernels::bytes_of(tensor.type), memory.data());
     return memory;
   }
   if (item.tensor.block >= 0) return spread;

@@ -37,7 +37,7 @@ class Payloads {
   // bytes are gone.
   std::span<const std::byte> bytes(const Item& item, std::vector<std::byte>& memory);
   // Returns the size of the tensor in row-major form.
-  static int64_t row_major_bytes(const spool::TensorDescription& tensor);
+  static int64_t row_major_bytes(const tensors::Description& tensor);
   // Returns whether the bytes are in the spool, where they outlive this process.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
   // Prepares a call's items for being held long: leaves their bytes in the shared memory, or copies them into this

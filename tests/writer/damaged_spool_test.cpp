@@ -237,7 +237,7 @@ void damage_tensor(RawFrame& frame, std::mt19937_64& random) {
       strides.assign(random() % 2 == 0 ? 0 : shape.size(), 0);
   }
   if (random() % 2 == 0) {  // with as many bytes as it now claims
-    const auto extent = extent_of(shape, strides, 4);
+    const auto extent = tensors::extent_of(shape, strides, 4);
     if (extent && extent->end >= 0 && extent->end < (1 << 20)) frame.payload.resize(static_cast<size_t>(extent->end));
   }
   frame.message = encode(tensor);

@@ -25,7 +25,7 @@ class Frames {
   void add(const Message& message, Bytes payload = {}) {
     frames_.push_back({static_cast<uint32_t>(Message::kKind), encode(message), std::move(payload)});
   }
-  void tensor(uint64_t invocation, uint32_t attempt, const char* section, TensorDescription description,
+  void tensor(uint64_t invocation, uint32_t attempt, const char* section, tensors::Description description,
               Bytes payload) {
     Tensor tensor;
     tensor.invocation = invocation;

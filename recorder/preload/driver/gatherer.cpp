@@ -19,7 +19,7 @@ bool Gatherer::launch(GatherTable& table, cuda::Stream stream) {
   return kernel_.launch(table.blocks(), 1, kGatherThreads, stream, parameters) == cuda::kSuccess;
 }
 
-bool Gatherer::start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to,
+bool Gatherer::start(const tensors::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to,
                      cuda::Stream stream) noexcept {
   // Writing to memory that the device cannot reach would be an error from which the program's context does not recover.
   const auto device_pointer = cuda::driver().host_device_pointer;

@@ -8,7 +8,7 @@
 #include "recorder/device/gather_launch.h"
 #include "recorder/device/ptx.h"
 #include "recorder/preload/driver/own_kernel.h"
-#include "recorder/spool/tensor.h"
+#include "recorder/tensors/tensor.h"
 
 namespace msda::record {
 
@@ -21,7 +21,7 @@ class Gatherer {
   // Copies from the first element on, into pinned memory, on the stream. Returns false, with nothing begun, if the
   // memory is not pinned, the driver refuses, or there are too many dimensions. Needs the stream's context to be
   // current.
-  bool start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to, cuda::Stream stream) noexcept;
+  bool start(const tensors::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to, cuda::Stream stream) noexcept;
 
   // A context ends, and with it the code that was loaded (cudaDeviceReset).
   void context_ends() noexcept;

@@ -5,12 +5,12 @@
 #include "kernels/names.h"
 #include "recorder/preload/driver/digester.h"
 #include "recorder/preload/launch/known_launch.h"
-#include "recorder/spool/tensor.h"
+#include "recorder/tensors/tensor.h"
 
 namespace msda::record {
 namespace {
 
-using spool::Extent;
+using tensors::Extent;
 
 std::span<const int64_t> shape_of(const msda_tensor& tensor) {
   return {tensor.shape, static_cast<size_t>(tensor.rank)};
@@ -24,13 +24,13 @@ std::optional<Extent> extent_of(const msda_tensor& tensor) {
   if (tensor.rank < 0 || tensor.rank > MSDA_MAX_RANK || tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_INT64) {
     return std::nullopt;
   }
-  const auto extent = spool::extent_of(shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype));
+  const auto extent = tensors::extent_of(shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype));
   return extent && extent->elements > 0 && tensor.data == nullptr ? std::nullopt : extent;
 }
 
 // Copies the elements in row-major order; `first` points to the first.
 void copy_row_major(const msda_tensor& tensor, const std::byte* first, std::byte* to) {
-  spool::copy_row_major(first, shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype), to);
+  tensors::copy_row_major(first, shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype), to);
 }
 
 HostTensor described(const char* name, const msda_tensor& tensor, std::span<const std::byte> bytes) {

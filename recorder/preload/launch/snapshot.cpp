@@ -20,7 +20,7 @@ constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 uint64_t staged_bytes(const adapters::DeviceTensor& tensor, bool gathers) {
   const int64_t with_gaps = tensor.bytes();
   if (!gathers || tensor.strides.empty()) return static_cast<uint64_t>(with_gaps);
-  const auto extent = spool::extent_of(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
+  const auto extent = tensors::extent_of(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
   return static_cast<uint64_t>(extent ? std::min(with_gaps, extent->dense) : with_gaps);
 }
 
@@ -33,7 +33,7 @@ uint64_t staged_bytes(const Tensors& tensors, bool gathers) {
 // `bytes` is what staged_bytes() returns.
 bool copy_tensor(const adapters::DeviceTensor& tensor, uint64_t bytes, std::byte* to, cuda::Stream stream) {
   if (bytes < static_cast<uint64_t>(tensor.bytes())) {
-    const auto copy = spool::row_major_copy(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
+    const auto copy = tensors::row_major_copy(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
     return Gatherer::instance().start(copy, tensor.address, to, stream);
   }
   return bytes == 0 || cuda::driver().copy_to_host(to, tensor.address, bytes, stream) == cuda::kSuccess;

@@ -12,12 +12,12 @@
 
 #include "recorder/preload/session/content_ledger.h"
 #include "recorder/preload/session/target_ring.h"
-#include "recorder/spool/tensor.h"
+#include "recorder/tensors/tensor.h"
 
 namespace msda::record {
 
 // A tensor in host memory.
-struct HostTensor : spool::TensorDescription {
+struct HostTensor : tensors::Description {
   std::span<const std::byte> bytes;     // from its first element to its last
   std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if they lie there
   bool zeros = false;                   // the tensor holds only zeros; `bytes` is empty

@@ -1,10 +1,10 @@
-#include "recorder/spool/tensor.h"
+#include "recorder/tensors/tensor.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
-namespace msda::spool {
+namespace msda::tensors {
 namespace {
 
 // Extends the extent by the distance between a dimension's first and last index, in the stride's direction.
@@ -105,7 +105,7 @@ std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const 
   return extent;
 }
 
-std::optional<Extent> extent_of(const TensorDescription& tensor) noexcept {
+std::optional<Extent> extent_of(const Description& tensor) noexcept {
   return extent_of(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
 }
 
@@ -150,4 +150,4 @@ void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std:
   });
 }
 
-}  // namespace msda::spool
+}  // namespace msda::tensors

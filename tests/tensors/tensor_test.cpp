@@ -1,5 +1,5 @@
 // Where a strided tensor's elements lie, compared with an enumeration of every element.
-#include "recorder/spool/tensor.h"
+#include "recorder/tensors/tensor.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace msda::tests {
 namespace {
 
-using namespace msda::spool;
+using namespace msda::tensors;
 using TensorSizes = std::vector<int64_t>;
 
 // The place of each element, in elements from the first, in row-major order.

@@ -10,9 +10,9 @@
 
 #include "kernels/names.h"
 
-namespace msda::spool {
+namespace msda::tensors {
 
-struct TensorDescription {
+struct Description {
   std::string name;  // "grad_value"
   msda_dtype type = MSDA_FLOAT32;
   std::vector<int64_t> shape;
@@ -47,7 +47,7 @@ struct Extent {
 std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const int64_t> strides,
                                 int64_t element_bytes) noexcept;
 
-std::optional<Extent> extent_of(const TensorDescription& tensor) noexcept;
+std::optional<Extent> extent_of(const Description& tensor) noexcept;
 
 // A plan to make a strided tensor row-major: contiguous pieces, visited along the dimensions, outermost first.
 struct RowMajorCopy {
@@ -66,4 +66,4 @@ RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int6
 void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std::span<const int64_t> strides,
                     int64_t element_bytes, std::byte* to);
 
-}  // namespace msda::spool
+}  // namespace msda::tensors
