@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-TARGETS = pathlib.Path(__file__).resolve().parent / "targets"
+TARGETS, BITS = SOURCE / "tests" / "gpu", SOURCE / "tests" / "python" / "support" / "bits"
 GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 
 
@@ -100,8 +100,8 @@ class Bench:
         return self._programs[name]
 
     def target(self, name, *arguments):
-        """Returns a Python program of targets/."""
-        return [self.python, TARGETS / f"{name}.py", *arguments]
+        """Returns a Python program of tests/gpu/, or of those that compare bits."""
+        return [self.python, (BITS if name.endswith("_bits") else TARGETS) / f"{name}.py", *arguments]
 
     # Running
 

@@ -100,7 +100,7 @@ def check(words):
 @functools.cache
 def known_flags():
     """Of any program: inline code often names a flag alone."""
-    scripts = ["tools/gpu-check", "tools/gpu_check/targets/operator_bits.py", "tests/campaign.py", *(f"tools/bench/{name}.py" for name in (
+    scripts = ["tools/gpu-check", "tests/python/support/bits/operator_bits.py", "tests/campaign.py", *(f"tools/bench/{name}.py" for name in (
         "against_torch", "damaged_files", "gpu_bench", "grid_bench", "recording_cost", "scatter_bench", "trails/campaign"))]
     programs = [(REPLAY,), RECORD, IMPORT, PYTEST, *((REPLAY, name) for name in SUBCOMMANDS), *((sys.executable, path) for path in scripts)]
     of_scripts = re.findall(r"== (--[a-z]+)", (SOURCE / "tools" / "package" / "try").read_text())

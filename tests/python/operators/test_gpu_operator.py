@@ -7,7 +7,7 @@ import sys
 import pytest
 from conftest import BUILD, SOURCE
 
-sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
+sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tests" / "python" / "support" / "bits")]
 import enqueue_bits  # noqa: E402
 import grid_bits  # noqa: E402
 import operator_bits as bits  # noqa: E402

@@ -267,7 +267,7 @@ def test_sums_of_subnormals(kind, first, second, wanted, kept):
 
 
 def test_targets_are_python():
-    targets = sorted((SOURCE / "tools" / "gpu_check" / "targets").glob("*.py"))
+    targets = sorted((SOURCE / "tests" / "gpu").glob("*.py"))
     assert len(targets) >= 8
     for path in targets:
         compile(pathlib.Path(path).read_text(), os.fspath(path), "exec")

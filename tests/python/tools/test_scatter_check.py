@@ -97,7 +97,7 @@ def test_the_cases_of_the_check(rng, monkeypatch, tmp_path):
 
 def test_the_program_draws_the_same_in_every_run():
     pytest.importorskip("torch")
-    command = [sys.executable, SOURCE / "tools" / "gpu_check" / "targets" / "scatter_random.py", "--device", "cpu", "--problems", "16",
+    command = [sys.executable, SOURCE / "tests" / "gpu" / "scatter_random.py", "--device", "cpu", "--problems", "16",
                "--operators", "scatter_add,interpolate"]
     one, other = (subprocess.run(command, capture_output=True, text=True, timeout=200, check=True).stdout for _ in range(2))
     told = scatter.told_by(one)

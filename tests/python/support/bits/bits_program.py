@@ -8,7 +8,7 @@ import os
 import pathlib
 
 OWN_STREAM = -1
-SOURCE = pathlib.Path(__file__).resolve().parents[3]
+SOURCE = pathlib.Path(__file__).resolve().parents[4]
 
 
 class Host:

@@ -10,7 +10,7 @@ import threading
 import torch
 from common import tell
 
-SOURCE = pathlib.Path(__file__).resolve().parents[3]
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tools" / "bench"))
 from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, Call, Options, describe  # noqa: E402
 
