@@ -7,7 +7,7 @@ namespace msda::kernels {
 inline namespace MSDA_ISA {
 
 // Atomic additions (RED.ADD.F32.FTZ) turn a subnormal float32, as operand or as sum, into zero of its sign. Float64
-// additions keep subnormals. tools/gpu-check measures both (`subnormals`).
+// additions keep subnormals. tests/gpu/subnormals.cu measures both.
 inline float flushed(float x) { return ::fabsf(x) < 0x1p-126f ? ::copysignf(0.0f, x) : x; }
 inline double flushed(double x) { return x; }
 

@@ -1,4 +1,4 @@
-"""What the programs run by gpu-check share: what they print and save, and calls of grid_sample's backward kernel."""
+"""What the Python programs of this folder share: what they print and save, and calls of grid_sample's backward kernel."""
 
 import argparse
 import hashlib

@@ -1,4 +1,4 @@
-// What the programs that tools/gpu-check compiles have in common: options, checksums, .npy files, device memory.
+// What the programs of this folder have in common: options, checksums, .npy files, device memory.
 #pragma once
 
 #include <cuda_runtime.h>

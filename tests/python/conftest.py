@@ -30,7 +30,18 @@ GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes more than 10 s, or many of its kind do; `tools/test long` runs it")
+    config.addinivalue_line("markers", "gpu(need, ...): needs a GPU, and modules or nvcc; skipped with the reason where they are missing")
     config.addinivalue_line("markers", "pages(which, how): compares pages of the documentation with the program; on failure, says which to change and how")
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures are made
+def pytest_runtest_setup(item):
+    from support import gpu
+
+    for mark in item.iter_markers("gpu"):
+        why = gpu.gpus()[1] or next(filter(None, map(gpu.missing, mark.args)), "")
+        if why:
+            pytest.skip(why)
 
 
 @pytest.hookimpl(hookwrapper=True)

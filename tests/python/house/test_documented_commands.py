@@ -67,8 +67,7 @@ def program_of(words):
         return (sys.executable, words[1]), words[2:]
     if words[0].startswith("tools/") and (SOURCE / words[0]).is_file():
         assert os.access(SOURCE / words[0], os.X_OK) or words[0].endswith((".py", ".cpp", ".svg")), words[0]
-        has_flags = len(words) > 1 and words[0] == "tools/gpu-check"
-        return ((sys.executable, words[0]), words[1:]) if has_flags else None
+        return None
     if name == "cmake":
         for preset in re.findall(r"--preset (\w\S*)", " ".join(words)):
             assert preset in {one["name"] for one in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}, preset
@@ -100,7 +99,7 @@ def check(words):
 @functools.cache
 def known_flags():
     """Of any program: inline code often names a flag alone."""
-    scripts = ["tools/gpu-check", "tests/python/support/bits/operator_bits.py", "tests/campaign.py", *(f"tools/bench/{name}.py" for name in (
+    scripts = ["tests/campaign.py", *(f"tools/bench/{name}.py" for name in (
         "against_torch", "damaged_files", "gpu_bench", "grid_bench", "recording_cost", "scatter_bench", "trails/campaign"))]
     programs = [(REPLAY,), RECORD, IMPORT, PYTEST, *((REPLAY, name) for name in SUBCOMMANDS), *((sys.executable, path) for path in scripts)]
     of_scripts = re.findall(r"== (--[a-z]+)", (SOURCE / "tools" / "package" / "try").read_text())

@@ -4,19 +4,15 @@ import json
 import random
 import re
 import shutil
-import sys
 
 import h5py
 import numpy as np
 import pytest
-from conftest import SOURCE
+from support.adapters import POISON
 from support.launches import CLIENT
 from support.lined_cubins import PROGRAM, cubins, needs_nvcc  # noqa: F401
 from support.original import on_stand_in
 from support.recording import pytestmark, record  # noqa: F401
-
-sys.path.insert(0, str(SOURCE / "tools"))
-from gpu_check.poison import ADAPTER  # noqa: E402
 
 ATOMIC_LINE = next(i for i, text in enumerate(PROGRAM.read_text().splitlines(), 1) if "atomicAdd(" in text)
 
@@ -25,7 +21,7 @@ ATOMIC_LINE = next(i for i, text in enumerate(PROGRAM.read_text().splitlines(), 
 def captured(tmp_path, cubins):
     def make(kernel, architecture="sm_90", with_lines=True):
         capture, adapter = tmp_path / "a.h5", tmp_path / "mine.json"
-        adapter.write_text(json.dumps(ADAPTER))
+        adapter.write_text(json.dumps(POISON))
         done = record(CLIENT, "--kernel", f"poison_{kernel}", "--image", cubins("sm_90", with_lines),
                       options=["-o", capture, "--force", "--adapter", adapter])
         assert done.returncode == 0, done.stderr

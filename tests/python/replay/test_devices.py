@@ -1,27 +1,12 @@
-"""--device and --device-memory of msda-replay: messages without a GPU; with one, the same findings as on the CPU."""
+"""--device and --device-memory of msda-replay without a GPU; gpu/test_gpu_devices.py has the same findings on one."""
 
 import copy
-import subprocess
-import sys
 
 import jsonschema
 import pytest
-from conftest import BUILD, SOURCE, WITH_GPUS
+from support import devices
+from support.gpu import Programs
 from support.original import SCHEMA, on_stand_in
-
-sys.path.insert(0, str(SOURCE / "tools"))
-from gpu_check import bench as benches  # noqa: E402
-from gpu_check import devices  # noqa: E402
-
-
-def why_no_gpu():
-    code = f"import sys; sys.path.insert(0, {str(SOURCE / 'tools')!r}); from gpu_check.bench import gpu_missing; print(gpu_missing())"
-    return subprocess.run([sys.executable, "-c", code], env=WITH_GPUS, capture_output=True, text=True).stdout.strip()
-
-
-@pytest.fixture
-def bench(tmp_path):
-    return benches.Bench(BUILD / "bin", sys.executable, tmp_path)
 
 
 def test_without_a_gpu(replay, demo_capture):
@@ -65,29 +50,18 @@ def test_memory_is_a_size(replay, demo_capture):
 
 
 @pytest.mark.long
-def test_the_check_for_gpus_sees_differences(bench):
-    captures = [*devices.real_captures(bench), devices.made_capture(bench, 5, 12, batch=2, heads=3)]
+def test_comparisons_of_devices_see_differences(tmp_path):
+    programs = Programs(tmp_path)
+    captures = [*devices.real_captures(tmp_path), devices.made_capture(tmp_path, 5, 12, batch=2, heads=3)]
     assert len(captures) == 3
     for capture in captures:
-        _, one = devices.run(bench, capture, *devices.MODES, "--device", "cpu", "--seed", 1)
-        _, other = devices.run(bench, capture, *devices.MODES, "--device", "cpu", "--seed", 2)
-        assert one["invocations"][0]["digests"] and sum(len(call["findings"]) for call in one["invocations"]) > 0
-        assert devices.same_everywhere(one) == devices.same_everywhere(other)  # another order of the same sums
+        _, first = devices.run(programs, capture, *devices.MODES, "--device", "cpu", "--seed", 1)
+        _, second = devices.run(programs, capture, *devices.MODES, "--device", "cpu", "--seed", 2)
+        assert first["invocations"][0]["digests"] and sum(len(call["findings"]) for call in first["invocations"]) > 0
+        assert devices.same_everywhere(first) == devices.same_everywhere(second)  # another order of the same sums
         for change in (lambda call: call["digests"]["deterministic"].update(grad_value="xxh3-128:0"),
                        lambda call: call["findings"].append({}), lambda call: call["comparisons"][0].update(max_abs=-1),
                        lambda call: call["verdict"].update(at_fault="none and all")):
-            other = copy.deepcopy(one)
-            change(other["invocations"][-1])
-            assert devices.same_everywhere(one) != devices.same_everywhere(other)
-    with pytest.raises(benches.Failed, match="ended with 3"):
-        devices.compared(bench, captures[0])
-
-
-def test_on_a_gpu_as_on_the_cpu():
-    """The whole check; a machine without a GPU skips it."""
-    if why := why_no_gpu():
-        pytest.skip(f"no GPU here: {why}")
-    done = subprocess.run([sys.executable, SOURCE / "tools" / "gpu-check", "--bin", BUILD / "bin", "--only", "devices"],
-                          env=WITH_GPUS, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "passed" in done.stdout
+            second = copy.deepcopy(first)
+            change(second["invocations"][-1])
+            assert devices.same_everywhere(first) != devices.same_everywhere(second)

@@ -1,13 +1,10 @@
 """A program with atomic additions, as nvcc compiles it here: with a line table and without."""
 
 import subprocess
-import sys
 
 import pytest
 from conftest import SOURCE
-
-sys.path.insert(0, str(SOURCE / "tools"))
-from gpu_check.bench import find_nvcc  # noqa: E402
+from support.gpu import find_nvcc
 
 NVCC = find_nvcc()
 PROGRAM = SOURCE / "tests" / "gpu" / "poison.cu"

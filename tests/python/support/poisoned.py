@@ -1,17 +1,13 @@
 """Launches of the poison programs."""
 
 import json
-import sys
 
 import h5py
 import pytest
-from conftest import SOURCE
+from support.adapters import POISON
 from support.cubins import make_cubin
 from support.launches import CLIENT
 from support.recording import record
-
-sys.path.insert(0, str(SOURCE / "tools"))
-from gpu_check.poison import ADAPTER  # noqa: E402
 
 COUNT = 256
 
@@ -26,7 +22,7 @@ def launched(tmp_path):
 
     def make(kernel, launches=1, atomics=None):
         capture, adapter, image = tmp_path / f"{kernel}.h5", tmp_path / "mine.json", tmp_path / f"{kernel}.cubin"
-        adapter.write_text(json.dumps(ADAPTER))
+        adapter.write_text(json.dumps(POISON))
         image.write_bytes(make_cubin([name_of(kernel)], bytes(8)))  # shorter than an instruction: nothing can be counted in it
         done = record(CLIENT, "--kernel", f"poison_{kernel}", "--image", image, "--seed", "7", "--launches", str(launches),
                       options=["-o", capture, "--adapter", adapter])

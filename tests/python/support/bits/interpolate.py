@@ -1,23 +1,16 @@
-"""interpolate's backward pass on a GPU against the CPU's, bit for bit, by the C ABI of libmsda: random problems in every mode, type
-and layout, enlarged and reduced, and repeated runs. Needs NumPy and the CUDA driver. Prints a line for each part and for each
-problem that differs; exit status 1 if one does, 0 otherwise. Without a GPU it says so and ends with 0."""
-
-import ctypes
-import sys
+"""Random backward calls of interpolate, in every mode, type and layout, enlarged and reduced."""
 
 import numpy as np
 
-from plain_bits import Plain, main
+from msda_replay.libmsda import InterpolateCall
 
-from libmsda import InterpolateCall
+from .laid import Drawn
 
-MODES = NEAREST, NEAREST_EXACT, LINEAR, CUBIC = range(4)
+NEAREST, NEAREST_EXACT, LINEAR, CUBIC = range(4)
 
 
-class Problem(Plain):
-    """A random call. `work`: about how many numbers the output may have; `finite`: without NaN and the like."""
-
-    function = "interpolate_backward"
+class Problem(Drawn):
+    functions = ("interpolate_backward",)
 
     def __init__(self, number, work, seed=2026, finite=False):
         rng = self.rng = np.random.default_rng([seed, number])
@@ -37,22 +30,18 @@ class Problem(Plain):
         given = rng.random() < 0.4  # a factor that does not quite fit the sizes, as PyTorch's recompute_scale_factor leaves it
         self.scale = [float(out / side * rng.uniform(0.97, 1.03)) if given else 0.0 for side, out in zip(self.image, self.out)]
         self.inputs = {"grad_output": self.laid((self.N, self.C, *self.out), rng.standard_normal)}
-        self.results = {"grad_input": (self.N, self.C, *self.image)}
 
-    def call(self, place):
+    def shapes_of(self, function):
+        return {"grad_input": (self.N, self.C, *self.image)}
+
+    def call(self, place, function):
         call = InterpolateCall(self.mode, self.align)
         call.scale[:len(self.scale)] = self.scale[::-1]
         call.grad_output = place(self.inputs["grad_output"])
-        return ctypes.byref(call), call
+        return [call]
+
+    def is_crowded(self):
+        return self.mode == LINEAR and len(self.image) == 2 and np.prod(self.inputs["grad_output"].shape) > 60000
 
     def __str__(self):
         return f"mode {self.mode}, align_corners {self.align}, image {self.image}, scale {self.scale}, {super().__str__()}"
-
-
-def crowded(number, work):
-    problem = Problem(number, work, seed=11)
-    return problem if problem.mode == LINEAR and len(problem.image) == 2 and np.prod(problem.inputs["grad_output"].shape) > 60000 else None
-
-
-if __name__ == "__main__":
-    sys.exit(main(__doc__, Problem, crowded))

@@ -1,27 +1,17 @@
-"""scatter_add on a GPU against the CPU's, bit for bit, by the C ABI of libmsda: random problems in every layout and type, with
-lists short and long, and repeated runs. Needs NumPy and the CUDA driver. Prints a line for each part and for each problem that
-differs; exit status 1 if one does, 0 otherwise. Without a GPU it says so and ends with 0."""
-
-import ctypes
-import sys
+"""Random calls of scatter_add, in every layout and type, with lists short and long."""
 
 import numpy as np
 
-import operator_bits as bits
-from operator_bits import Laid
-from plain_bits import Plain, main
+from msda_replay.libmsda import ScatterCall
 
-sys.path.insert(0, str(bits.SOURCE / "tools" / "bench"))
-from libmsda import ScatterCall  # noqa: E402
+from .laid import REALS, Drawn, Laid
 
 SUM, MEAN, BY_FREQUENCY = range(3)
 CHANNELS = (1, 2, 4, 8, 30, 32, 64, 71, 256, 300)
 
 
-class Problem(Plain):
-    """A random call. `work`: about how many numbers the source may have; `finite`: without NaN and the like."""
-
-    function = "scatter_add"
+class Problem(Drawn):
+    functions = ("scatter_add",)
 
     def __init__(self, number, work, seed=2026, finite=False):
         rng = self.rng = np.random.default_rng([seed, number])
@@ -51,8 +41,16 @@ class Problem(Plain):
         if whole and rng.random() < 0.4:  # expanded from one dimension, as graph libraries do
             self.index.strides = [stride if axis == self.dim else 0 for axis, stride in enumerate(self.index.strides)]
         self.inputs = {"index": self.index, "source": self.laid(shape, rng.standard_normal)}
-        self.results = {"sum": tuple(of_sum)}
-        self.held = rng.standard_normal
+        self.sum_shape = tuple(of_sum)
+
+    def shapes_of(self, function):
+        return {"sum": self.sum_shape}
+
+    def result(self, shape, dtype=None):
+        """Holds numbers that the call adds to."""
+        result = Laid(dtype or str(self.rng.choice([*REALS, self.dtype, self.dtype])), shape, self.rng)
+        result.fill(self.rng.standard_normal)
+        return result
 
     def indices(self, n, rows):
         rng = self.rng
@@ -65,19 +63,13 @@ class Problem(Plain):
         drawn = rng.integers(0, rows, n)
         return np.sort(drawn) if self.kind == "sorted" else drawn
 
-    def call(self, place):
+    def call(self, place, function):
         call = ScatterCall(self.scale, self.dim, self.include_self, self.padding)
-        call.index, call.source = place(self.inputs["index"]), place(self.inputs["source"])
-        return ctypes.byref(call), call
+        call.index, call.source = map(place, self.inputs.values())
+        return [call]
+
+    def is_crowded(self):
+        return self.kind == "power" and self.dim == 0 and np.prod(self.inputs["source"].shape) > 200000
 
     def __str__(self):
         return f"scale {self.scale}, dim {self.dim}, include_self {self.include_self}, padding {self.padding}, {self.kind}, {super().__str__()}"
-
-
-def crowded(number, work):
-    problem = Problem(number, work, seed=11)
-    return problem if problem.kind == "power" and problem.dim == 0 and np.prod(problem.inputs["source"].shape) > 200000 else None
-
-
-if __name__ == "__main__":
-    sys.exit(main(__doc__, Problem, crowded))

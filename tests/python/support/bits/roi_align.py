@@ -1,23 +1,14 @@
-"""ROIAlign's backward pass on a GPU against the CPU's, bit for bit, by the C ABI of libmsda: random problems with boxes inside,
-across the borders and outside, empty and turned around, in every type and layout, and repeated runs. Needs NumPy and the CUDA
-driver. Prints a line for each part and for each problem that differs; exit status 1 if one does, 0 otherwise. Without a GPU it
-says so and ends with 0."""
-
-import ctypes
-import sys
+"""Random backward calls of ROIAlign, with boxes inside, across the borders and outside, empty and turned around, in every type and layout."""
 
 import numpy as np
 
-from operator_bits import Laid
-from plain_bits import Plain, main
+from msda_replay.libmsda import RoiAlignCall
 
-from libmsda import RoiAlignCall
+from .laid import Drawn, Laid
 
 
-class Problem(Plain):
-    """A random call. `work`: about how many numbers the output may have; `finite`: without NaN and the like."""
-
-    function = "roi_align_backward"
+class Problem(Drawn):
+    functions = ("roi_align_backward",)
 
     def __init__(self, number, work, seed=2026, finite=False):
         rng = self.rng = np.random.default_rng([seed, number])
@@ -38,7 +29,9 @@ class Problem(Plain):
         boxes[:, 1:] = self.edges().reshape(self.K, 4) / self.spatial_scale
         self.inputs = {"boxes": Laid(self.dtype, boxes.shape, contents=lambda n: boxes.reshape(-1)[:n]),
                        "grad_output": self.laid((self.K, self.C, *bins), rng.standard_normal)}
-        self.results = {"grad_input": (self.N, self.C, *self.sides)}
+
+    def shapes_of(self, function):
+        return {"grad_input": (self.N, self.C, *self.sides)}
 
     def edges(self):
         """In pixels: x1, y1, x2, y2."""
@@ -60,20 +53,14 @@ class Problem(Plain):
             edges.reshape(-1)[which] = rng.choice([np.nan, np.inf, -np.inf, 1e30, -1e30, 1e7, -0.0], len(which))
         return edges
 
-    def call(self, place):
+    def call(self, place, function):
         call = RoiAlignCall(self.spatial_scale, self.ratio, self.aligned)
-        call.boxes, call.grad_output = place(self.inputs["boxes"]), place(self.inputs["grad_output"])
-        return ctypes.byref(call), call
+        call.boxes, call.grad_output = map(place, self.inputs.values())
+        return [call]
+
+    def is_crowded(self):
+        return self.K >= 300 and self.C >= 13 and self.kind == "anywhere" and min(self.sides) > 20
 
     def __str__(self):
         return (f"image {self.N}x{self.C}x{self.sides}, scale {self.spatial_scale}, ratio {self.ratio}, aligned {self.aligned}, {self.kind}, "
                 f"{super().__str__()}")
-
-
-def crowded(number, work):
-    problem = Problem(number, work, seed=11)
-    return problem if problem.K >= 300 and problem.C >= 13 and problem.kind == "anywhere" and min(problem.sides) > 20 else None
-
-
-if __name__ == "__main__":
-    sys.exit(main(__doc__, Problem, crowded))

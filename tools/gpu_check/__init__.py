@@ -1,1 +1,0 @@
-"""What tools/gpu-check runs: a file for each group of checks."""
