@@ -6,13 +6,13 @@ Exit status 1 if ours takes more than `--most` of PyTorch's time in row 1 in flo
 if PyTorch is not installed.
 """
 
-import argparse
 import platform
 import statistics
 import sys
 import time
 
 import numpy as np
+from harness import Options, ended, line, pytorch, table
 from libmsda import FLOAT64, Operator, make_inputs
 
 # What make_inputs takes, and the type; row 1 first.
@@ -78,39 +78,30 @@ def name_of(sizes):
     return f"{B} {Q} {M} {L} {P} {inputs['value'].shape[-1]} ({sides})"
 
 
-def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def measured(chosen):
+    torch = pytorch("compare")
+    torch.set_num_threads(chosen.threads)
+    print(f"PyTorch {torch.__version__}, {chosen.threads} threads, {platform.processor() or platform.machine()}, "
+          f"median of {chosen.rounds} rounds, milliseconds")
+    print(table(["B Q M L P D (levels)", "type", "msda-replay deterministic", "PyTorch grid_sample path", "ratio"]))
+    rows = DETECTORS if chosen.detectors else ROWS
+    for number, (sizes, dtype) in enumerate(rows):
+        mine, theirs = row(torch, sizes, dtype, chosen.threads, chosen.rounds)
+        ratio, name = mine / theirs, name_of(sizes)
+        print(line([name, dtype, f"{mine:.1f}", f"{theirs:.1f}", f"{ratio:.2f}"]), flush=True)
+        if ratio > chosen.most and (chosen.every or (rows is ROWS and number == 0)):
+            yield f"{name} in {dtype}: more than {chosen.most} of PyTorch's time"
+
+
+def main():
+    parser = Options(__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--most", type=float, default=0.5, help="of PyTorch's time")
     parser.add_argument("--detectors", action="store_true", help="measure the calls of detectors instead")
     parser.add_argument("--assert", action="store_true", dest="every", help="no row may take more than --most")
-    return parser.parse_args()
-
-
-def main():
-    chosen = parse()
-    try:
-        import torch
-    except ModuleNotFoundError:
-        print("against_torch: PyTorch is not installed here: nothing to compare with")
-        return 77
-    torch.set_num_threads(chosen.threads)
-    print(f"PyTorch {torch.__version__}, {chosen.threads} threads, {platform.processor() or platform.machine()}, "
-          f"median of {chosen.rounds} rounds, milliseconds")
-    print("| B Q M L P D (levels) | type | msda-replay deterministic | PyTorch grid_sample path | ratio |")
-    print("|---|---|---|---|---|")
-    failed = []
-    rows = DETECTORS if chosen.detectors else ROWS
-    for number, (sizes, dtype) in enumerate(rows):
-        mine, theirs = row(torch, sizes, dtype, chosen.threads, chosen.rounds)
-        ratio, name = mine / theirs, name_of(sizes)
-        print(f"| {name} | {dtype} | {mine:.1f} | {theirs:.1f} | {ratio:.2f} |", flush=True)
-        if ratio > chosen.most and (chosen.every or (rows is ROWS and number == 0)):
-            failed.append(f"{name} in {dtype}")
-    if failed:
-        print(f"against_torch: more than {chosen.most} of PyTorch's time: {', '.join(failed)}", file=sys.stderr)
-    return int(bool(failed))
+    chosen = parser.parse_args()
+    return ended("against_torch", lambda: list(measured(chosen)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ documents), did not end in time, named no file on stderr, printed a control char
 sanitizer reported; 2 on bad usage.
 """
 
-import argparse
 import multiprocessing
 import os
 import random
@@ -34,6 +33,7 @@ sys.path[:0] = [str(SOURCE / part) for part in ("tools/bench", "tools/python", "
 
 from support.damage import damage as damage_capture  # noqa: E402
 from damaged import commands, judge, runner, seeds, spools, states  # noqa: E402
+from harness import Options, at_least  # noqa: E402
 
 KINDS = ("capture", "state", "spool")
 STORED = 0.15  # the share of captures that are copies of the project's own; of these the smaller ones are taken more often
@@ -42,29 +42,20 @@ MOST_ENDLESS = 1  # commands that are given a file on which libhdf5 does not com
 MOST_KEPT, MOST_FILES_KEPT = 1 << 22, 400  # bytes of a file; files
 
 
-def count(argument):
-    if not argument.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{argument}': a number from 0")
-    return int(argument)
-
-
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
+    parser = Options(__doc__)
+    add, count = parser.add_argument, at_least(0)
     for kind in KINDS:
         add(f"--{kind}s", type=count, default=300, metavar="N", help="default 300")
     add("--first", type=count, default=0, metavar="I", help="begin with number I of each; default 0")
     add("--seed", type=count, default=1, metavar="S", help="default 1")
     add("--jobs", type=count, default=os.cpu_count() or 1, metavar="N", help="files at a time; default one a core")
-    add("--build", type=Path, default=Path(os.environ.get("MSDA_BUILD", "build-asan-ubsan")), metavar="DIR", help="default build-asan-ubsan")
+    parser.add_build("msda-replay", default="build-asan-ubsan")
     add("--time-limit", type=count, default=60, metavar="SECONDS", help="of a command; default 60")
     add("--end-after", type=count, default=0, metavar="SECONDS", help="begin no further file then, and end a time limit later at the latest; default 0: never")
     add("--whole", type=Path, metavar="DIR", help="where the whole files are, or will be; by default they are made anew")
     add("--keep", type=Path, metavar="DIR", help="files with faults stay here, each with a text that says how")
     chosen = parser.parse_args(arguments)
-    if not any((chosen.build / "bin" / name).is_file() for name in ("msda-replay", "command_server")):
-        parser.error(f"{chosen.build}: holds no bin/msda-replay; build it (docs/building.md), or name another with --build")
-    chosen.build = chosen.build.resolve()
     if chosen.keep:
         chosen.keep.mkdir(parents=True, exist_ok=True)
     return chosen

@@ -18,11 +18,9 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-from gpu import names, program, report, svg  # noqa: E402
-from gpu.problems import CONTENTIONS, EVERY_ROW, GROWTH, ROWS, TYPES, growth_problem, swept_problems, work_of  # noqa: E402
-from gpu.program import listed  # noqa: E402
+from gpu import comparison, names, report
+from gpu.problems import CONTENTIONS, EVERY_ROW, GROWTH, ROWS, TYPES, growth_problem, swept_problems, work_of
+from harness import Options, at_least, ended, listed, progress, pytorch, write_json
 
 MODES = ("deterministic", "atomic", "float64")
 # Limits for the rounds of a line of the table and of a point of the plot, so that a slow peer does not make the run long.
@@ -36,28 +34,22 @@ def queries(argument):
     return [int(text) for text in dict.fromkeys(texts)]
 
 
-def run_count(argument):
-    if not argument.isdecimal() or int(argument) < 2:
-        raise argparse.ArgumentTypeError(f"'{argument}': 2 or more, there are to be quartiles")
-    return int(argument)
-
-
 def parse(arguments):
-    parser = program.parser_of(__doc__)
+    parser = Options(__doc__)
     add = parser.add_argument
-    add("--rows", type=listed(EVERY_ROW), help="of the table, by number; default 1,2,...,9")
+    add("--rows", type=listed(EVERY_ROW, or_none=True), help="of the table, by number; default 1,2,...,9")
     add("--types", type=listed(TYPES), help=f"default {','.join(TYPES)}")
     add("--modes", type=listed(MODES), default=list(MODES), help=f"of libmsda; default {','.join(MODES)}")
     add("--contention", type=listed(CONTENTIONS), default=list(CONTENTIONS),
         help=f"default {','.join(CONTENTIONS)}; in the table, all but uniform in float32 and rows 1 to 4 only")
     add("--growth", type=queries, help="numbers of queries in the plot, or none; default 100,300,...,1000000")
     add("--sweep", action="store_true", help="also time per sample over D, L, P and Q")
-    add("--runs", type=run_count, default=30, help="timed runs each, at most; default 30")
+    add("--runs", type=at_least(2), default=30, help="timed runs each, at most; default 30")
     add("--deformable-detr", metavar="LIB.so", help="a build of the Deformable DETR kernels that exports dd_backward_f32 ...")
-    program.add_library(parser)
+    parser.add_library()
     add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: by wall clock, what there is for the CPU")
     add("--quick", action="store_true", help="two rows, two types, a plot of four points: below a minute")
-    program.add_outcome(parser)
+    parser.add_outcome()
     add("--markdown", type=pathlib.Path, metavar="FILE", help="the tables; in a file that has the marks, between them")
     add("--svg", type=pathlib.Path, metavar="FILE", help="the plot")
     add("--from", dest="source", type=pathlib.Path, metavar="FILE", help="measure nothing: read what --json wrote")
@@ -67,8 +59,7 @@ def parse(arguments):
     if chosen.growth is None:
         chosen.growth = [100, 1000, 10000, 100000] if chosen.quick else list(GROWTH)
     needed, remedy = (chosen.source, "write it with --json") if chosen.source else (chosen.library, "build it, or name it with --library")
-    if not needed.exists():
-        parser.error(f"no file {needed}: {remedy}")
+    parser.need(needed, remedy)
     return chosen
 
 
@@ -79,13 +70,13 @@ def cells_of(chosen):
 
 
 def device_here(chosen):
-    """PyTorch's device, libmsda and a clock, or program.Skip."""
-    torch = program.pytorch("measure")
+    """PyTorch's device, libmsda and a clock, or harness.Skip."""
+    torch = pytorch("measure")
     from gpu import clock, contenders
 
     if chosen.device == "cpu":
         return torch.device("cpu"), contenders.load(str(chosen.library)), clock.HostClock()
-    library = program.on_gpu(torch, chosen.library)
+    library = comparison.on_gpu(torch, chosen.library)
     return torch.device("cuda", torch.cuda.current_device()), library, clock.DeviceClock()
 
 
@@ -108,8 +99,8 @@ def machine(device):
     return facts
 
 
-def measured(chosen, command, keep):
-    """Returns the report that --json writes. `keep` gets it after each cell, so that an interrupted run leaves its results."""
+def measured(chosen, command):
+    """Returns the report that --json writes, after each cell, so that an interrupted run leaves its results."""
     begin = time.monotonic()
     device, library, clock = device_here(chosen)
     from gpu import contenders, measure
@@ -120,11 +111,11 @@ def measured(chosen, command, keep):
 
     def add(to, problem, cell, measuring, *limits, **how):
         cell = {"problem": problem.name, **cell}
-        tell(f"{time.monotonic() - begin:.0f} s: {' '.join(map(str, cell.values()))}")
+        progress(f"{time.monotonic() - begin:.0f} s: {' '.join(map(str, cell.values()))}")
         cell["contenders"] = measuring.cell(problem, cell["type"], cell["contention"], chosen.runs, *limits, **how)
         found[to].append(cell)
         found.update(promises=report.promises(found["cells"]), seconds=round(time.monotonic() - begin))
-        keep(found)
+        write_json(chosen.json, found)
 
     measuring = measure.Measuring(library, present, clock, device)
     for row, dtype, contention in cells_of(chosen):
@@ -143,26 +134,33 @@ def measured(chosen, command, keep):
     return found
 
 
-def tell(line):
-    if sys.stderr.isatty():
-        print(line, file=sys.stderr, flush=True)
+def draw_growth(growth, path):
+    """Draws milliseconds by queries, a panel each contention."""
+    import matplotlib
 
+    matplotlib.use("svg")
+    from matplotlib import pyplot
 
-def picture(growth):
-    """Returns the plot: a panel each contention."""
-    panels = {}
-    for cell in growth:
-        for name, times in cell["contenders"].items():
-            for cache in report.caches_of(cell)[:1]:
-                if cache in times:
-                    lines = panels.setdefault(cell["contention"], {})
+    cells = [(cell, cache) for cell in growth for cache in report.caches_of(cell)[:1]]
+    contentions = list(dict.fromkeys(cell["contention"] for cell, _ in cells))
+    figure, panels = pyplot.subplots(1, len(contentions), sharey=True, squeeze=False, figsize=(3.6 * len(contentions), 5))
+    for panel, contention in zip(panels[0], contentions):
+        lines = {}
+        for cell, cache in cells:
+            for name, times in cell["contenders"].items():
+                if cell["contention"] == contention and cache in times:
                     lines.setdefault(name, []).append((cell["queries"], times[cache]["median"]))
-    return svg.plot(panels, "queries", "milliseconds")
+        for name, points in lines.items():
+            panel.loglog(*zip(*sorted(points)), "o-", markersize=3, label=name)
+        panel.set(title=contention, xlabel="queries")
+    panels[0][0].set_ylabel("milliseconds")
+    panels[0][0].legend(fontsize="small")
+    figure.savefig(path, bbox_inches="tight")
 
 
 def write(chosen, found):
     if chosen.svg and any(report.caches_of(cell) for cell in found["growth"]):
-        chosen.svg.write_text(picture(found["growth"]))
+        draw_growth(found["growth"], chosen.svg)
     link = chosen.svg and os.path.relpath(chosen.svg, chosen.markdown.parent if chosen.markdown else ".")
     section = report.markdown(found, link)
     if chosen.markdown:
@@ -175,21 +173,15 @@ def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     chosen = parse(arguments)
 
-    def keep(found):
-        if chosen.json:  # replaced atomically: complete whenever the run is interrupted
-            part = chosen.json.with_name(chosen.json.name + ".part")
-            part.write_text(json.dumps(found, indent=1) + "\n")
-            part.replace(chosen.json)
-
     def failures():
         command = shlex.join(["python3", "tools/bench/gpu_bench.py", *arguments])
-        found = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen, command, keep)
+        found = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen, command)
         write(chosen, found)
         missed = [f"{one['where']}: {one['what']}: {one['figure']:.2f}, at most {one['limit']:.2f} is promised"
                   for one in report.promises(found["cells"]) if one["held"] is False]
-        return [*report.failures([*found["cells"], *found["growth"], *found.get("sweep", [])]), *(missed if chosen.judge else [])]
+        return [*report.failures([*found["cells"], *found["growth"], *found.get("sweep", [])]), *(missed if chosen.asserts else [])]
 
-    return program.ended("gpu_bench", failures)
+    return ended("gpu_bench", failures)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,12 @@ there is no PyTorch, no GPU, or libmsda.so was built without CUDA.
 
 import ctypes
 import dataclasses
-import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-from gpu import program  # noqa: E402
-from gpu.program import PYTORCH, TYPES  # noqa: E402
-from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, GridCall, Options, describe  # noqa: E402
+from gpu import comparison
+from gpu.comparison import PYTORCH, TYPES
+from harness import ended, listed
+from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, GridCall, Options, describe
 
 MODES = {"deterministic": DETERMINISTIC, "atomic": ATOMIC, "float64": FLOAT64}
 
@@ -108,29 +106,24 @@ def contenders(torch, library, modes, tensors):
 
 def measured(chosen, torch, library, clock, row, dtype):
     """Returns the times by contender, each with the largest share of a gradient that is off; and failures."""
-    sets = program.input_sets(lambda seed: draw(torch, row, dtype, seed), clock.cache_bytes, 3)
+    sets = comparison.input_sets(lambda seed: draw(torch, row, dtype, seed), clock.cache_bytes, 3)
     calls = [contenders(torch, library, chosen.modes, tensors) for tensors in sets]
     truths = ours(torch, library, "float64", sets[0], torch.float64)()
-    off = {name: max(program.share_off(result, truth, dtype) for result, truth in zip(call(), truths)) for name, call in calls[0].items()}
-    found = {name: {**times, "off": off[name]} for name, times in program.alternating(clock, calls, chosen.runs).items()}
+    off = {name: max(comparison.share_off(result, truth, dtype) for result, truth in zip(call(), truths)) for name, call in calls[0].items()}
+    found = {name: {**times, "off": off[name]} for name, times in comparison.alternating(clock, calls, chosen.runs).items()}
     failures = [f"{row}, {dtype}, {name}: {share:.2g} of a gradient differ from float64's"
-                for name, share in off.items() if name != PYTORCH and share > program.ROUNDING]
-    if chosen.judge:
+                for name, share in off.items() if name != PYTORCH and share > comparison.ROUNDING]
+    if chosen.asserts:
         failures += [f"{row}, {dtype}, {cache}: deterministic takes longer than {PYTORCH}"
-                     for cache in clock.caches if program.missed(row, dtype, cache, found, "deterministic")]
+                     for cache in clock.caches if comparison.missed(row, dtype, cache, found, "deterministic")]
     return {"contenders": found}, failures
 
 
-def parse():
-    parser = program.parser_of(__doc__)
-    parser.add_argument("--modes", type=program.listed(MODES), default=["deterministic", "atomic"], help="default deterministic,atomic")
-    program.add_comparison(parser, ROWS)
-    return parser.parse_args()
-
-
 def main():
-    chosen = parse()
-    return program.ended("grid_bench", lambda: program.compare(chosen, ROWS, "N C image samples", chosen.modes, measured))
+    parser = comparison.options_of(__doc__, ROWS)
+    parser.add_argument("--modes", type=listed(MODES), default=["deterministic", "atomic"], help="default deterministic,atomic")
+    chosen = parser.parse_args()
+    return ended("grid_bench", lambda: comparison.compare(chosen, ROWS, "N C image samples", chosen.modes, measured))
 
 
 if __name__ == "__main__":

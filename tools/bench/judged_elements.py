@@ -14,35 +14,29 @@ side, half on the reference's. Exit status 1, with --assert, if a planted fault 
 take longer than --seconds, if memory passes --memory times the capture, or if time grows faster than the elements do.
 """
 
-import argparse
 import json
 import os
 import sys
 import tempfile
-import time
 
 import numpy as np
+from harness import Options, ended, line, measure_process, table
 from libmsda import ATOMIC, BUILD, Operator, make_inputs
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
-from msda_replay import Invocation, Result, write_capture  # noqa: E402
+from msda_replay import Invocation, Result, write_capture
 
 REPLAY = os.path.join(BUILD, "bin", "msda-replay")
 NAMES = ("value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output")
 SHARE = 0.0005
 
 
-def measure(path, told):
+def measure(path, answer):
     """Returns the wall seconds, peak memory in bytes, and the JSON."""
-    begin = time.perf_counter()
-    command = [REPLAY, "run", path, "--mode", "deterministic", "--json", told]
-    process = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
-    _, status, usage = os.wait4(process, 0)
-    seconds = time.perf_counter() - begin
-    if os.waitstatus_to_exitcode(status) != 1:
-        raise RuntimeError(f"msda-replay run ended with {os.waitstatus_to_exitcode(status)}")
-    with open(told) as file:
-        return seconds, usage.ru_maxrss * 1024, json.load(file)["invocations"][0]
+    seconds, memory, status = measure_process([REPLAY, "run", path, "--mode", "deterministic", "--json", answer])
+    if status != 1:
+        raise RuntimeError(f"msda-replay run ended with {status}")
+    with open(answer) as file:
+        return seconds, memory, json.load(file)["invocations"][0]
 
 
 def elements(text):
@@ -107,43 +101,48 @@ def encoder_call(queries, seed=2):
 
 
 def row(folder, name, made, limits):
+    """Returns how many elements were judged, the seconds, and what is wrong, empty if nothing is."""
     rng, inputs, outputs, reference, dialect, other, tolerance, places = made
     planted = plant(rng, outputs, reference, places)
     path = os.path.join(folder, "call.h5")
     call = Invocation({key: inputs[key] for key in NAMES}, outputs, dialect, results={"other": Result(reference, "reference", other)}, **tolerance)
     write_capture(path, call, overwrite=True)
-    seconds, memory, told = measure(path, os.path.join(folder, "told.json"))
-    judged = sum(one["count"] for one in told["judged"] if not one.get("advisory"))
-    advice = sum(one["count"] for one in told["judged"] if one.get("advisory"))
-    found = accused(told)
+    seconds, memory, answer = measure(path, os.path.join(folder, "answer.json"))
+    judged, advice = (sum(group["count"] for group in answer["judged"] if bool(group.get("advisory")) == is_advice) for is_advice in (False, True))
+    found = accused(answer)
     missed = sum(len(wanted - found.get(key, set())) for key, wanted in planted.items())
     wrongly = sum(len(some - planted.get(key, set())) for key, some in found.items())
     count, size = sum(map(len, planted.values())), os.path.getsize(path)
-    boundaries = told["verdict"]["causes"].get("cell_boundary", 0)
-    print(f"| {name} | {judged:,} | {advice:,} | {boundaries:,} | {count - missed} of {count} | {wrongly} | {seconds:.1f} | {memory / size:.1f} |", flush=True)
+    boundaries = answer["verdict"]["causes"].get("cell_boundary", 0)
+    print(line([name, f"{judged:,}", f"{advice:,}", f"{boundaries:,}", f"{count - missed} of {count}", wrongly, f"{seconds:.1f}",
+                f"{memory / size:.1f}"]), flush=True)
     wrong = missed > 0 or wrongly > 0 or memory > limits.memory * size or seconds > limits.seconds * max(1, (judged + advice) / 960_000)
-    return judged + advice, seconds, wrong
+    return judged + advice, seconds, [f"{name}: a fault missed, an element accused, too slow or too large"] * wrong
+
+
+def measured(chosen):
+    print(table(["call", "judged", "advice", "of them cell_boundary", "planted faults named", "others accused", "wall s", "peak / capture"]))
+    wrong, rounding = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for share in (0.1, 0.3, 0.6, 0.9):
+            judged, seconds, missed = row(folder, f"rounding, {share:.0%} moved", rounding_call(chosen.queries, share), chosen)
+            rounding.append(seconds / judged)
+            wrong += missed
+        wrong += row(folder, "encoder", encoder_call(chosen.queries), chosen)[2]
+    print(f"\nseconds an element, the most beside the fewest: {rounding[-1] / rounding[0]:.2f} times")
+    if rounding[-1] > 1.5 * rounding[0]:
+        wrong.append("time grows faster than the elements do")
+    return wrong if chosen.asserts else []
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Options(__doc__)
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=20, help="for 960,000 elements; of more in proportion")
     parser.add_argument("--memory", type=float, default=6, help="times the capture's size")
     parser.add_argument("--assert", action="store_true", dest="asserts")
     chosen = parser.parse_args()
-    print("| call | judged | advice | of them cell_boundary | planted faults named | others accused | wall s | peak / capture |")
-    print("|---|---|---|---|---|---|---|---|")
-    wrong, rounding = False, []
-    with tempfile.TemporaryDirectory() as folder:
-        for share in (0.1, 0.3, 0.6, 0.9):
-            judged, seconds, failed = row(folder, f"rounding, {share:.0%} moved", rounding_call(chosen.queries, share), chosen)
-            rounding.append(seconds / judged)
-            wrong |= failed
-        wrong |= row(folder, "encoder", encoder_call(chosen.queries), chosen)[2]
-    print(f"\nseconds an element, the most beside the fewest: {rounding[-1] / rounding[0]:.2f} times")
-    wrong |= rounding[-1] > 1.5 * rounding[0]
-    return int(wrong and chosen.asserts)
+    return ended("judged_elements", lambda: measured(chosen))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What recording costs a program that trains a detector: seconds of the whole process with and without msda-record.
 
-    python3 tools/bench/recording_cost.py --record build/bin/msda-record [--assert] [--json FILE]
+    python3 tools/bench/recording_cost.py [--assert] [--json FILE]
 
 The client (tools/bench/recording/client.py) trains Deformable DETR or RT-DETR of Hugging Face transformers with random
 weights for some steps. Each mode has its turn in each round: `plain`, without the recorder; `default`, `last:2`,
@@ -21,86 +21,51 @@ Prints a table in Markdown. Exit status 1 if a recorded program differs from the
 fails or, with --assert, a promised ratio is missed; 77 if there is no PyTorch, no transformers or no GPU.
 """
 
-import argparse
 import datetime
 import json
-import os
 import pathlib
 import shlex
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-from recording import judge, runs  # noqa: E402
+import models
+from harness import Failed, Options, at_least, ended, listed, numbers, progress, write_json
+from recording import judge, runs
 
 CLIENT = pathlib.Path(__file__).resolve().parent / "recording" / "client.py"
-MODELS = ("deformable-detr", "rt-detr")
-
-
-def names(argument):
-    return list(dict.fromkeys(argument.split(",")))
-
-
-def modes(argument):
-    unknown = [mode for mode in names(argument) if mode not in runs.MODES]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"'{unknown[0]}' is none of {', '.join(runs.MODES)}")
-    return names(argument)
-
-
-def counts(argument):
-    if any(not text.isdecimal() or int(text) < 1 for text in argument.split(",")):
-        raise argparse.ArgumentTypeError(f"'{argument}': numbers from 1, with commas between them")
-    return [int(text) for text in names(argument)]
-
-
-def round_count(argument):
-    if not argument.isdecimal() or int(argument) < 2:
-        raise argparse.ArgumentTypeError(f"'{argument}': 2 or more, plain runs are compared with one another")
-    return int(argument)
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Options(__doc__)
     add = parser.add_argument
-    add("--models", type=names, default=list(MODELS), help=f"default {','.join(MODELS)}")
-    add("--steps", type=counts, default=[1, 10], help="training steps of a process; default 1,10")
-    add("--modes", type=modes, default=list(runs.MODES), help=f"default {','.join(runs.MODES)}")
-    add("--rounds", type=round_count, default=5, help="default 5")
+    add("--models", type=lambda names: names.split(","), default=list(models.DETECTORS), help=f"default {','.join(models.DETECTORS)}")
+    add("--steps", type=numbers, default=[1, 10], help="training steps of a process; default 1,10")
+    add("--modes", type=listed(runs.MODES), default=list(runs.MODES), help=f"default {','.join(runs.MODES)}")
+    add("--rounds", type=at_least(2), default=5, help="default 5")
     add("--seconds", type=float, metavar="S", help="begin no more turns after so long")
-    add("--limit", type=float, default=300, metavar="S", help="for one process; default 300")
-    add("--record", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")) / "bin" / "msda-record",
-        metavar="PROGRAM", help="default build/bin/msda-record")
-    add("--python", default=sys.executable, metavar="PROGRAM", help="that runs the client; default this one")
-    add("--client", type=pathlib.Path, default=CLIENT, metavar="FILE", help="another client that prints the same line")
+    parser.add_build("msda-record")
+    parser.add_client(CLIENT)
     add("--output-dir", type=pathlib.Path, default=pathlib.Path("."), metavar="DIR", help="for captures; default here")
-    add("--assert", dest="judge", action="store_true", help="exit status 1 if a promised ratio is missed")
-    add("--json", type=pathlib.Path, metavar="FILE", help="all runs; written anew after each")
+    parser.add_outcome()
     add("--from", dest="sources", type=pathlib.Path, nargs="+", metavar="FILE", help="measure nothing: read what --json wrote, together")
     chosen = parser.parse_args(arguments)
     if not chosen.output_dir.is_dir():
         parser.error(f"no folder {chosen.output_dir}: make it, or name another with --output-dir")
-    for needed, remedy in [(one, "write it with --json") for one in chosen.sources or ()] or [
-            (chosen.record, "build it, or name it with --record"), (chosen.client, "name it with --client")]:
-        if not needed.is_file():
-            parser.error(f"no file {needed}: {remedy}")
+    parser.need(chosen.client, "name it with --client")
+    for source in chosen.sources or ():
+        parser.need(source, "write it with --json")
     return chosen
 
 
 def measured(chosen, report):
     """Fills `report["runs"]`; a run cut short leaves what it has measured in the JSON file."""
-    client = runs.Client([chosen.python, chosen.client], chosen.record.absolute(), chosen.limit)
+    client = runs.Client([chosen.python, chosen.client], chosen.build / "bin" / "msda-record", chosen.limit)
 
     def keep(run):
         if run["round"] >= 0:
             report["runs"].append(run)
         report["machine"] = run["client"].pop("machine", report["machine"])
-        where = f"round {run['round']}: {run['model']}, {run['steps']} steps, {run['mode']}"
-        print(f"{where}: {run['seconds']:.2f} s", file=sys.stderr, flush=True)
-        if chosen.json:
-            part = chosen.json.with_name(chosen.json.name + ".part")
-            part.write_text(json.dumps(report) + "\n")
-            part.replace(chosen.json)
+        progress(f"round {run['round']}: {run['model']}, {run['steps']} steps, {run['mode']}: {run['seconds']:.2f} s")
+        write_json(chosen.json, report)
 
     runs.measure(client, chosen, keep)
 
@@ -116,23 +81,20 @@ def main(arguments=None):
     chosen = parse(arguments)
     report = {"command": shlex.join(["python3", "tools/bench/recording_cost.py", *arguments]),
               "date": f"{datetime.datetime.now(datetime.timezone.utc):%F}", "machine": {}, "runs": []}
-    broken = []
-    try:
-        if chosen.sources:
-            report = together(chosen.sources)
-        else:
-            measured(chosen, report)
-    except runs.Skip as why:
-        print(f"recording_cost: {why}")
-        return runs.SKIPPED
-    except runs.Failed as why:  # earlier measurements are still reported
-        broken.append(str(why))
-    broken += judge.failures(report["runs"])
-    broken += judge.missed(judge.rows(report["runs"])) if chosen.judge else []
-    print(judge.markdown(report), end="")
-    for line in broken:
-        print(f"recording_cost: {line}", file=sys.stderr)
-    return int(bool(broken))
+
+    def failures():
+        found, broken = report, []
+        try:
+            if chosen.sources:
+                found = together(chosen.sources)
+            else:
+                measured(chosen, found)
+        except Failed as why:  # earlier measurements are still reported
+            broken.append(str(why))
+        print(judge.markdown(found), end="")
+        return [*broken, *judge.failures(found["runs"]), *(judge.missed(judge.rows(found["runs"])) if chosen.asserts else [])]
+
+    return ended("recording_cost", failures)
 
 
 if __name__ == "__main__":

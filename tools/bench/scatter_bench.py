@@ -15,14 +15,12 @@ no PyTorch, no GPU, or libmsda.so was built without CUDA.
 
 import ctypes
 import dataclasses
-import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-from gpu import program  # noqa: E402
-from gpu.program import PYTORCH, TYPES  # noqa: E402
-from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, describe  # noqa: E402
+from gpu import comparison
+from gpu.comparison import PYTORCH, TYPES
+from harness import ended
+from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, describe
 
 OURS = "libmsda"
 
@@ -190,28 +188,22 @@ ROWS = {
 
 def measured(chosen, torch, library, clock, row, dtype):
     """Returns the times by contender, the share of libmsda's result that is off, and failures."""
-    sets = program.input_sets(lambda seed: row.draw(torch, getattr(torch, dtype), torch.Generator("cuda").manual_seed(seed)),
+    sets = comparison.input_sets(lambda seed: row.draw(torch, getattr(torch, dtype), torch.Generator("cuda").manual_seed(seed)),
                               clock.cache_bytes, 2)
     calls = [{OURS: row.ours(torch, library, tensors), PYTORCH: row.pytorchs(torch, tensors)} for tensors in sets]
     truth = row.pytorchs(torch, [tensor.double() if tensor.is_floating_point() else tensor for tensor in sets[0]])()
-    off = program.share_off(calls[0][OURS](), truth, dtype)
+    off = comparison.share_off(calls[0][OURS](), truth, dtype)
     del truth
-    found = program.alternating(clock, calls, chosen.runs)
-    failures = [f"{row}, {dtype}: {off:.2g} of the sum differ from float64's"] if off > program.ROUNDING else []
-    if chosen.judge and program.missed(row, dtype, "cold", found, OURS):
+    found = comparison.alternating(clock, calls, chosen.runs)
+    failures = [f"{row}, {dtype}: {off:.2g} of the sum differ from float64's"] if off > comparison.ROUNDING else []
+    if chosen.asserts and comparison.missed(row, dtype, "cold", found, OURS):
         failures.append(f"{row}: libmsda takes longer than {PYTORCH}")
     return {"off": off, "contenders": found}, failures
 
 
-def parse():
-    parser = program.parser_of(__doc__)
-    program.add_comparison(parser, ROWS, ("float32", "float16"))
-    return parser.parse_args()
-
-
 def main():
-    chosen = parse()
-    return program.ended("scatter_bench", lambda: program.compare(chosen, ROWS, "call", [OURS], measured))
+    chosen = comparison.options_of(__doc__, ROWS, ("float32", "float16")).parse_args()
+    return ended("scatter_bench", lambda: comparison.compare(chosen, ROWS, "call", [OURS], measured))
 
 
 if __name__ == "__main__":

@@ -23,66 +23,35 @@ Prints a table in Markdown, and --json has the rows of each model as soon as it 
 --assert, a promise is missed; 77 if there is no GPU, no PyTorch or none of the models' libraries.
 """
 
-import argparse
 import concurrent.futures
-import json
 import pathlib
-import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-from training import judge  # noqa: E402
+import models
+from harness import Failed, Options, Skip, described, ended, listed, progress, run_client, table, write_json
+from training import judge
 
 CLIENT = pathlib.Path(__file__).resolve().parent / "training" / "client.py"
-MODELS = ("rt-detr", "deformable-detr", "mask-rcnn", "mask2former", "raft", "gcn", "gpt-2")
-SKIPPED = 77
-
-
-class Skip(Exception):
-    """There is nothing to measure with here."""
-
-
-class Failed(Exception):
-    """A run failed."""
-
-
-def models(argument):
-    chosen = list(dict.fromkeys(argument.split(",")))
-    if unknown := [name for name in chosen if name not in MODELS]:
-        raise argparse.ArgumentTypeError(f"'{unknown[0]}' is none of {', '.join(MODELS)}")
-    return chosen
 
 
 def parse(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=models, default=MODELS, help=f"some of {','.join(MODELS)}")
+    parser = Options(__doc__)
+    parser.add_argument("--models", type=listed(models.TRAINED), default=list(models.TRAINED), help=f"some of {','.join(models.TRAINED)}")
     parser.add_argument("--steps", type=int, default=10, help="after which weights are compared (10)")
     parser.add_argument("--timed", type=int, default=40, help="steps of each mode that are timed (40)")
-    parser.add_argument("--python", default=sys.executable, help="the Python with PyTorch (this one)")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--size", type=int, default=256, help="side of the images (256)")
     parser.add_argument("--edges", type=int, default=200_000, help="of the graph (200000)")
-    parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="for one process (300)")
     parser.add_argument("--together", type=int, default=3, metavar="N", help="processes side by side that are not timed (3)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="the rows as JSON as well, after each model")
-    parser.add_argument("--assert", dest="asserts", action="store_true", help="exit status 1 if a promise is missed")
+    parser.add_client()
+    parser.add_outcome()
     return parser.parse_args(arguments)
 
 
 def run(chosen, model, mode, *more):
     command = [chosen.python, CLIENT, model, mode, "--steps", chosen.steps, "--device", chosen.device, "--size", chosen.size,
                "--edges", chosen.edges, *more]
-    try:
-        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=chosen.limit)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"{model}, {mode}: not done after {chosen.limit} s") from None
-    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-    if done.returncode == SKIPPED:
-        raise Skip(f"{model}: {last}")
-    if done.returncode != 0:
-        raise Failed(f"{model}, {mode}: exit status {done.returncode}: {last}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return run_client(command, f"{model}, {mode}", chosen.limit)[0]
 
 
 def begin_untimed(chosen, pool):
@@ -106,27 +75,31 @@ def measure_all(chosen):
     for model in chosen.models:  # all that is not timed has ended
         try:
             rows.append(measure(chosen, model, begun[model]))
-            print(f"training_steps: {model} done", file=sys.stderr, flush=True)
-        except Skip as skip:
-            print(f"training_steps: skipped: {skip}", file=sys.stderr)
-        except Failed as failed:
-            failures.append(str(failed))
-        if chosen.json:
-            chosen.json.write_text(json.dumps(rows, indent=1) + "\n")
+            progress(f"training_steps: {model} done")
+        except Skip as why:
+            progress(f"training_steps: skipped: {why}")
+        except Failed as why:
+            failures.append(str(why))
+        write_json(chosen.json, rows)
     return rows, failures
 
 
 def main(arguments=None):
     chosen = parse(arguments)
-    rows, failures = measure_all(chosen)
-    if rows:
-        print(judge.table(rows) + "\n\n" + ", ".join(dict.fromkeys(f"{name} {version}" for row in rows for name, version in row["machine"].items())))
-    broken = [line for row in rows for line in judge.missed(row)]
-    for line in (*failures, *broken):
-        print(f"training_steps: {line}", file=sys.stderr)
-    if failures or (broken and chosen.asserts):
-        return 1
-    return 0 if rows else SKIPPED
+
+    def failures():
+        rows, failed = measure_all(chosen)
+        if not rows and not failed:
+            raise Skip("none of the models can be trained here")
+        if rows:
+            print(table(judge.HEADER, map(judge.cells_of, rows)) + "\n\n" + described({name: version for row in rows for name, version in row["machine"].items()}))
+        broken = [line for row in rows for line in judge.missed(row)]
+        if not chosen.asserts:
+            for line in broken:
+                progress(f"training_steps: {line}")
+        return [*failed, *(broken if chosen.asserts else [])]
+
+    return ended("training_steps", failures)
 
 
 if __name__ == "__main__":

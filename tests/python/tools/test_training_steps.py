@@ -40,9 +40,9 @@ def test_losses_count_as_well():
 
 
 def test_the_table_shows_it():
-    first, last = judge.table([a_row(), a_row(both=("a", "d"), alone="a|b", seconds=None, refused=["cumsum_cuda_kernel"])]).splitlines()[2:]
-    assert first == "| gcn | equal | differ | runs | 100.0 ms | 1.040 (1.040 to 1.040) | 1.100 (1.100 to 1.100) | 0.900 (0.900 to 0.900) | nothing |"
-    assert last == "| gcn | DIFFER | differ | refused: a/b | not measured |  |  |  | cumsum_cuda_kernel |"
+    first, last = map(judge.cells_of, [a_row(), a_row(both=("a", "d"), alone="a|b", seconds=None, refused=["cumsum_cuda_kernel"])])
+    assert first == ["gcn", "equal", "differ", "runs", "100.0 ms", "1.040 (1.040 to 1.040)", "1.100 (1.100 to 1.100)", "0.900 (0.900 to 0.900)", "nothing"]
+    assert last == ["gcn", "DIFFER", "differ", "refused: a/b", "not measured", "", "", "", "cumsum_cuda_kernel"]
 
 
 def test_rounds_are_compared_one_by_one():
@@ -79,12 +79,10 @@ def test_the_command_runs_and_judges(monkeypatch, tmp_path, capsys, slow, assert
 def test_nothing_to_measure_with_and_failures(monkeypatch, tmp_path, capsys):
     program(monkeypatch, tmp_path, "import sys; print('client: no GPU that PyTorch can use', file=sys.stderr); sys.exit(77)")
     assert training_steps.main(["--models", "gcn"]) == 77
-    assert "skipped: gcn: client: no GPU" in capsys.readouterr().err
+    assert "skipped: gcn, plain: client: no GPU" in capsys.readouterr().err
     program(monkeypatch, tmp_path, "import sys; sys.exit('out of memory')")
     assert training_steps.main(["--models", "gcn"]) == 1
     assert "gcn, plain: exit status 1: out of memory" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        training_steps.main(["--models", "alexnet"])
 
 
 def test_the_client_without_a_gpu():

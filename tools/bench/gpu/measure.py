@@ -2,10 +2,11 @@
 
 import time
 
+from harness import summary
+
 from . import verify
 from .clock import Track
 from .problems import draw, input_sets
-from .report import summary
 
 
 class Measuring:

@@ -1,7 +1,8 @@
 """Evaluates the times: promises kept or missed, and the section of docs/measured/benchmarks.md."""
 
 import re
-import statistics
+
+from harness import described, shown, table
 
 from . import names
 from .problems import SHORT_ROWS
@@ -12,12 +13,6 @@ DETERMINISTIC, ATOMIC, FLOAT64, CROWDED = 0.6, 0.45, 1.0, 3.0
 SHORT = {SHORT_ROWS[row].name: limits for row, limits in {5: (0.8, 0.7), 6: (0.8, 0.7), 7: (0.8, 0.7), 8: (0.8, 0.7), 9: (1.0, 1.0)}.items()}
 HOST, HOST_ROWS = 10.0, [SHORT_ROWS[row].name for row in (5, 6, 9)]
 BEGIN, END = "<!-- gpu_bench: begin -->", "<!-- gpu_bench: end -->"
-
-
-def summary(times):
-    """Returns the median and quartiles."""
-    low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
-    return {"median": middle, "q1": low, "q3": high, "runs": len(times)}
 
 
 def median(cell, name, cache):
@@ -86,15 +81,6 @@ def short(milliseconds):
     if milliseconds is None:
         return ""
     return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:#.3g}"
-
-
-def shown(figure):
-    return "" if figure is None else f"{figure:.2f}"
-
-
-def table(header, rows):
-    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows]).replace("| --- ", "|---").replace(
-        "|--- |", "|---|")
 
 
 def columns(cells):
@@ -178,7 +164,7 @@ def remarks(cells):
 def markdown(report, picture=None):
     """Returns the section: machine, command and date, then the tables."""
     machine, cells, growth = report["machine"], report["cells"], report["growth"]
-    parts = [f"{', '.join(f'{key} {value}' for key, value in machine.items())}. Date: {report['date']}. It took {report['seconds']} s:\n\n"
+    parts = [f"{described(machine)}. Date: {report['date']}. It took {report['seconds']} s:\n\n"
              f"    {report['command']}\n\n"
              f"Backward, all three gradients, milliseconds, medians of {runs_text(cells)} runs."]
     if cells:

@@ -1,6 +1,6 @@
 """The measured client: training steps of a Hugging Face detector with random weights. Prints one line of JSON.
 
-    python3 client.py MODEL STEPS [--device cuda|cpu] [--batch 2] [--size 256]
+    python3 client.py MODEL [--steps 1] [--device cuda|cpu] [--size 256]
 
 The line says what the program computed, so that runs with and without the recorder can be compared:
 
@@ -21,58 +21,23 @@ the losses and stable gradients of all steps can be compared bit for bit. Exit s
 error, where PyTorch, transformers or the device is missing.
 """
 
-import argparse
 import hashlib
-import json
 import os
+import pathlib
 import re
 import sys
 import time
 import warnings
 
-SKIPPED, CLASSES, BOXES, SIGNS = 77, 20, 6, 8
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import clients  # noqa: E402 (after the path)
+import models  # noqa: E402
+
+SIGNS = 8
 # The only operator whose atomics are accounted for.
 ACCOUNTED = "grid_sampler_2d_backward_cuda"
 KERNEL = "grid_sampler_2d_backward"
-
-
-def deformable_detr(transformers):
-    backbone = transformers.ResNetConfig(out_features=["stage2", "stage3", "stage4"])
-    config = transformers.DeformableDetrConfig(backbone_config=backbone, use_timm_backbone=False, use_pretrained_backbone=False,
-                                               backbone=None, num_labels=CLASSES)
-    return transformers.DeformableDetrForObjectDetection(config)
-
-
-def rt_detr(transformers):
-    return transformers.RTDetrForObjectDetection(transformers.RTDetrConfig(num_labels=CLASSES))
-
-
-MODELS = {"deformable-detr": deformable_detr, "rt-detr": rt_detr}
-
-
-def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", choices=MODELS)
-    parser.add_argument("steps", type=int)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--size", type=int, default=256)
-    return parser.parse_args(arguments)
-
-
-def libraries(device):
-    """Returns (torch, transformers, ""), or a reason in place of the last."""
-    # cuBLAS is deterministic only with a workspace of its own, and reads this when it is loaded.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        return None, None, f"{error.name} is not installed"
-    if device == "cuda" and not torch.cuda.is_available():
-        return None, None, "no GPU that PyTorch can use"
-    return torch, transformers, ""
 
 
 def make_deterministic(torch):
@@ -80,18 +45,6 @@ def make_deterministic(torch):
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False
-
-
-def make_batch(torch, chosen):
-    """Returns the pixels, and for each image boxes and classes; drawn on the CPU, so that they are the same everywhere."""
-    generator = torch.Generator().manual_seed(1)
-    pixels = torch.randn(chosen.batch, 3, chosen.size, chosen.size, generator=generator)
-    labels = []
-    for _ in range(chosen.batch):
-        boxes = torch.rand(BOXES, 4, generator=generator) * 0.4 + 0.3  # centre, size: within the image
-        classes = torch.randint(CLASSES, (BOXES,), generator=generator)
-        labels.append({"boxes": boxes.to(chosen.device), "class_labels": classes.to(chosen.device)})
-    return pixels.to(chosen.device), labels
 
 
 def walk(roots):
@@ -129,13 +82,12 @@ class Sketch:
         return {name: sums.tolist() for name, sums in self.sums.items()}
 
 
-def train(torch, model, chosen):
+def train(torch, model, loss_of, chosen):
     """Returns what is printed, without the times."""
-    pixels, labels = make_batch(torch, chosen)
     digest, sketch, losses, calls = hashlib.sha256(), Sketch(torch, chosen.device), [], 0
     optimizer = None
     for _ in range(chosen.steps):
-        loss = model(pixel_values=pixels, labels=labels).loss
+        loss = loss_of()
         if optimizer is None:
             calls, reached = atomics_reach(loss)
             trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
@@ -153,25 +105,25 @@ def train(torch, model, chosen):
             "stable_parameters": len(trained) - len(reached), "sketch": sketch.numbers()}
 
 
-def main():
-    chosen = parse(None)
-    torch, transformers, missing = libraries(chosen.device)
-    if missing:
-        print(f"client: {missing}", file=sys.stderr)
-        return SKIPPED
+def measure(torch, chosen):
     make_deterministic(torch)
-    model = MODELS[chosen.model](transformers).to(chosen.device).train()
+    model, loss_of, library = models.DETECTORS[chosen.model](torch, chosen)
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = train(torch, model, chosen)
+        found = train(torch, model, loss_of, chosen)
     found["step_seconds"] = time.perf_counter() - begin
-    named = {match[1] for one in said if (match := re.match(r"(\S+) does not have a deterministic implementation", str(one.message)))}
-    machine = {"PyTorch": torch.__version__, "transformers": transformers.__version__}
-    if chosen.device == "cuda":
-        machine = {"GPU": torch.cuda.get_device_name(), "CUDA": torch.version.cuda, **machine}
-    print(json.dumps({**found, "unsettled": sorted(named - {ACCOUNTED}), "machine": machine}))
-    return 0
+    named = {match[1] for warning in said if (match := re.match(r"(\S+) does not have a deterministic implementation", str(warning.message)))}
+    return {**found, "unsettled": sorted(named - {ACCOUNTED}), "machine": clients.machine_of(torch, library, chosen.device)}
+
+
+def main():
+    parser = clients.options_of(__doc__, models.DETECTORS, steps=1)
+    parser.set_defaults(size=256)
+    chosen = parser.parse_args()
+    # cuBLAS is deterministic only with a workspace of its own, and reads this when it is loaded.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    return clients.ended(chosen, lambda torch: measure(torch, chosen))
 
 
 if __name__ == "__main__":

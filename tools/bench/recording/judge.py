@@ -4,7 +4,7 @@ import itertools
 import math
 import statistics
 
-from gpu.report import shown, summary, table
+from harness import described, shown, summary, table
 from recording.runs import MODES
 
 RATIO = 1.10
@@ -153,7 +153,6 @@ def cells(row, spread):
 
 def markdown(report):
     """Returns the section for docs/measured/benchmarks.md."""
-    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
     far = {key: spreads(modes) for key, modes in groups(report["runs"]).items()}
     lines = [cells(row, far[row["model"], row["steps"]].get(row["mode"])) for row in rows(report["runs"])]
-    return f"{machine}. Date: {report['date']}:\n\n    {report['command']}\n\n{table(HEADER, lines)}\n"
+    return f"{described(report['machine'])}. Date: {report['date']}:\n\n    {report['command']}\n\n{table(HEADER, lines)}\n"

@@ -1,16 +1,14 @@
 """Runs the client, with and without the recorder, and measures the disk that takes the captures."""
 
-import json
 import os
 import pathlib
 import random
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 
-SKIPPED = 77
+from harness import Failed, run_client
+
 # Arguments of msda-record by mode; None: the client alone.
 MODES = {"plain": None, "default": [], "last:2": ["--keep", "last:2"], "digest-only": ["--digest-only"], "all": ["--keep", "all"]}
 # The bytes that a step is assumed to write until a run has shown how many.
@@ -18,72 +16,23 @@ STEP_BYTES = 1 << 30
 BLOCK = 16 << 20
 
 
-class Skip(Exception):
-    """There is nothing to measure with here."""
-
-
-class Failed(Exception):
-    """A run cannot be started, or failed."""
-
-
 class Client:
-    """The measured program: a command line that ends with a model's name and a number of steps."""
+    """The measured program: a command line that ends with a model's name and --steps with their number."""
 
     def __init__(self, command, record, limit):
-        self.command, self.record, self.limit = [*map(str, command)], str(record), limit
+        self.command, self.record, self.limit = command, record, limit
 
     def run(self, model, steps, mode, output_dir):
         """Returns one run as a dictionary: seconds, the client's own line, and what is in the capture. Removes the capture."""
         with tempfile.TemporaryDirectory(prefix="recording_cost.", dir=output_dir) as folder:
-            arguments, begin = MODES[mode], time.perf_counter()
+            arguments = MODES[mode]
             recorder = [] if arguments is None else [self.record, "-o", os.path.join(folder, "capture.h5"), *arguments, "--"]
-            status, out, err = finish([*recorder, *self.command, model, str(steps)], self.limit)
-            seconds = time.perf_counter() - begin
-            if status == SKIPPED:
-                raise Skip(last_line(err))
-            if status != 0:
-                raise Failed(f"{model}, {steps} steps, {mode}: exit status {status}: {tail(err)}")
-            run = {"model": model, "steps": steps, "mode": mode, "seconds": seconds, "client": client_line(out)}
-            kernel = run["client"].get("kernel", "")
-            return run if arguments is None else {**run, **captured(folder, kernel), "said": last_line(err)}
-
-
-def finish(command, limit, more=None):
-    """Returns (exit status, stdout, stderr). A program that runs longer than `limit` seconds is ended with its children. `more`:
-    variables."""
-    surroundings = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("MSDA_RECORD_")}
-    surroundings.update(more or {})
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                               env=surroundings, start_new_session=True)
-    try:
-        out, err = process.communicate(timeout=limit)
-    except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise Failed(f"{' '.join(command)}: not done after {limit} s") from None
-        raise
-    return process.returncode, out, err
-
-
-def last_line(text):
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
-
-
-def tail(text):
-    """Returns the last messages of a failed program and the recorder, on one line."""
-    return " / ".join(text.strip().splitlines()[-4:]) or "it said nothing"
-
-
-def client_line(out):
-    try:
-        found = json.loads(last_line(out))
-        missing = {"calls", "losses", "stable", "sketch", "step_seconds"} - set(found)
-    except (ValueError, TypeError):
-        raise Failed(f"the client's last line is no JSON: {last_line(out)[:200]}") from None
-    if missing:
-        raise Failed(f"the client's line has no {', '.join(sorted(missing))}")
-    return found
+            what = f"{model}, {steps} steps, {mode}"
+            client, seconds, message = run_client([*recorder, *self.command, model, "--steps", steps], what, self.limit)
+            if missing := {"calls", "losses", "stable", "sketch", "step_seconds"} - set(client):
+                raise Failed(f"the client's line has no {', '.join(sorted(missing))}")
+            run = {"model": model, "steps": steps, "mode": mode, "seconds": seconds, "client": client}
+            return run if arguments is None else {**run, **captured(folder, client.get("kernel", "")), "said": message}
 
 
 def captured(folder, kernel=""):

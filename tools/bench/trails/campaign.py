@@ -16,70 +16,55 @@ Prints a table in Markdown; -o writes all pairs, with what diff said, after each
 torchvision or Triton.
 """
 
-import argparse
 import collections
 import concurrent.futures
-import json
-import os
 import pathlib
 import shutil
 import sys
 import tempfile
-import threading
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
 
-from trails import expected, judge, pairs, reading  # noqa: E402 (after the path)
+from harness import Failed, Options, at_least, ended, listed, progress, table, write_json  # noqa: E402 (after the path)
+from trails import expected, judge, pairs, reading  # noqa: E402
 
 EQUAL = "equal"
 KINDS = (EQUAL, *expected.PLANTS)
 
 
-def kinds(argument):
-    chosen = list(dict.fromkeys(argument.split(",")))
-    if unknown := [one for one in chosen if one not in KINDS]:
-        raise argparse.ArgumentTypeError(f"'{unknown[0]}' is none of {', '.join(KINDS)}")
-    return chosen
-
-
-def count(argument):
-    if not argument.isdecimal() or int(argument) < 1:
-        raise argparse.ArgumentTypeError(f"'{argument}': a number from 1 on")
-    return int(argument)
+def options_of(what):
+    """Returns the options of a program that judges pairs."""
+    parser = Options(what)
+    add = parser.add_argument
+    add("--steps", type=at_least(1), metavar="N", help="training steps of a run; default: the client's")
+    add("--least", type=int, default=5000, metavar="N", help="launches that a run has to have (5000)")
+    add("--keep", type=pathlib.Path, metavar="DIR", help="where the captures of wrong pairs go")
+    parser.add_build("msda-record", "msda-replay")
+    return parser
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of(__doc__)
     add = parser.add_argument
     add("--model", choices=expected.MODELS, required=True)
-    add("--kinds", type=kinds, metavar="KIND,...", help=f"some of {','.join(KINDS)}; default all, gpu only with --other-gpu")
-    add("--pairs", type=count, default=20, metavar="N", help="of each kind (20)")
-    add("--jobs", type=count, default=1, metavar="K", help="runs at a time (1)")
-    add("--steps", type=count, metavar="N", help="training steps of a run; default: the client's")
-    add("--least", type=int, default=5000, metavar="N", help="launches that a run has to have (5000)")
+    add("--kinds", type=listed(KINDS), metavar="KIND,...", help=f"some of {','.join(KINDS)}; default all, gpu only with --other-gpu")
+    add("--pairs", type=at_least(1), default=20, metavar="N", help="of each kind (20)")
+    add("--jobs", type=at_least(1), default=1, metavar="K", help="runs at a time (1)")
     add("--other-gpu", metavar="NUMBER", help="for the second runs of kind gpu")
-    add("--build", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")), metavar="DIR", help="default build")
-    add("--python", default=sys.executable, metavar="PROGRAM", help="that runs the client; default this one")
-    add("--client", type=pathlib.Path, default=pairs.CLIENT, metavar="FILE", help="another client that prints the same line")
-    add("--limit", type=float, default=300, metavar="S", help="for one process (300)")
-    add("--keep", type=pathlib.Path, metavar="DIR", help="where the captures of wrong pairs go")
+    parser.add_client(pairs.CLIENT)
     add("-o", "--output", type=pathlib.Path, metavar="FILE", help="all pairs, as JSON")
     chosen = parser.parse_args(arguments)
-    chosen.kinds = chosen.kinds or [one for one in KINDS if one != "gpu" or chosen.other_gpu]
+    chosen.kinds = chosen.kinds or [kind for kind in KINDS if kind != "gpu" or chosen.other_gpu]
     if "gpu" in chosen.kinds and not chosen.other_gpu:
         parser.error("kind gpu needs a device of another model: name its number with --other-gpu")
-    for program in ("msda-record", "msda-replay"):
-        if not (chosen.build / "bin" / program).is_file():
-            parser.error(f"no file {chosen.build / 'bin' / program}: build it, or name the build folder with --build")
-    chosen.build = chosen.build.absolute()
     return chosen
 
 
 class Campaign:
     def __init__(self, chosen, folder):
         self.chosen, self.folder, self.rows = chosen, folder, []
-        self.programs = pairs.Programs(chosen.build, chosen.python, chosen.limit, folder, chosen.client)
-        self.lock, self.plain = threading.Lock(), {}
+        self.programs = pairs.Programs(chosen, folder, chosen.client)
+        self.plain = {}
         self.arguments = [chosen.model, *(["--steps", chosen.steps] if chosen.steps else [])]
         self.users = collections.Counter(number for kind in chosen.kinds if self.is_shared(kind) for number in range(chosen.pairs))
 
@@ -119,7 +104,7 @@ class Campaign:
                 self.chosen.keep.mkdir(parents=True, exist_ok=True)
                 for side, path in zip(judge.SIDES, (first, second)):
                     shutil.copy(path, self.chosen.keep / f"{self.chosen.model}-{kind}-{number}-{side}.h5")
-        except (pairs.Failed, OSError, KeyError, ValueError, TypeError) as error:
+        except (Failed, OSError, KeyError, ValueError, TypeError) as error:
             row["wrong"] = " ".join(str(error).split()) or type(error).__name__
         return row
 
@@ -134,10 +119,7 @@ class Campaign:
 
     def keep_rows(self, row):
         self.rows.append(row)
-        if self.chosen.output:
-            part = self.chosen.output.with_name(self.chosen.output.name + ".part")
-            part.write_text(json.dumps({"model": self.chosen.model, "pairs": self.rows}, indent=1) + "\n")
-            part.replace(self.chosen.output)
+        write_json(self.chosen.output, {"model": self.chosen.model, "pairs": self.rows})
 
     def work(self):
         self.programs.run_client(self.arguments)  # compiles, and lets the tuner choose
@@ -148,23 +130,26 @@ class Campaign:
                 row = self.judge_pair(kind, number, runs)
                 self.done_with(kind, number)
                 self.keep_rows(row)
-                print(f"campaign: {kind} {number}: {row['wrong'] or 'right'}", file=sys.stderr, flush=True)
+                progress(f"campaign: {kind} {number}: {row['wrong'] or 'right'}")
+
+
+def judged(rows):
+    """Prints the table, and returns what failed."""
+    print(table(judge.HEADER, judge.lines_of(rows)))
+    wrong = sum(bool(row["wrong"]) for row in rows)
+    return [f"{wrong} of {len(rows)} pairs are wrong"] if wrong else []
 
 
 def main(arguments=None):
     chosen = parse(arguments)
-    with tempfile.TemporaryDirectory(prefix="trails.") as folder:
-        campaign = Campaign(chosen, pathlib.Path(folder))
-        try:
+
+    def failures():
+        with tempfile.TemporaryDirectory(prefix="trails.") as folder:
+            campaign = Campaign(chosen, pathlib.Path(folder))
             campaign.work()
-        except pairs.Skip as why:
-            print(f"campaign: skipped: {why}", file=sys.stderr)
-            return pairs.SKIPPED
-        except pairs.Failed as why:
-            print(f"campaign: the client without a recorder: {why}", file=sys.stderr)
-            return 1
-    print(judge.table(campaign.rows))
-    return 1 if any(row["wrong"] for row in campaign.rows) else 0
+        return judged(campaign.rows)
+
+    return ended("campaign", failures)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,7 @@ The Triton tuner's choice is kept in TRITON_CACHE_DIR: the first run there measu
 error, where PyTorch, torchvision, Triton or the GPU is missing.
 """
 
-import argparse
 import contextlib
-import hashlib
-import json
 import os
 import pathlib
 import sys
@@ -33,23 +30,20 @@ import time
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(BENCH), str(BENCH.parent / "python")]
 
-from trails import expected  # noqa: E402 (after the path)
+import clients  # noqa: E402 (after the path)
+from trails import expected  # noqa: E402
 
-SKIPPED, SCALE = 77, 1024.0
+SCALE = 1024.0
 # So many steps that a run has over 5,000 launches; the side of the images, and how many a step takes.
 STEPS, SIZE, BATCH = {"mask_rcnn": 4, "triton": 28}, {"mask_rcnn": 192, "triton": 32}, {"mask_rcnn": 2, "triton": 8}
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", choices=expected.MODELS)
+    parser = clients.options_of(__doc__, expected.MODELS)
     parser.add_argument("--plant", choices=tuple(expected.PLANTS), metavar="KIND", help=", ".join(expected.PLANTS))
     parser.add_argument("--side", choices=("a", "b"), default="b", help="the first or the second run of the pair (b)")
     parser.add_argument("--plant-rank", type=int, default=0, metavar="N", help="under torchrun, the rank with the plant (0)")
     parser.add_argument("--seed", type=int, default=2026)
-    parser.add_argument("--steps", type=int, help="training steps; the plant is in the middle one")
-    parser.add_argument("--size", type=int, help="side of the images")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     chosen = parser.parse_args(arguments)
     chosen.steps, chosen.size = chosen.steps or STEPS[chosen.model], chosen.size or SIZE[chosen.model]
     if chosen.steps < 3:
@@ -121,13 +115,6 @@ def transfer(torch, chosen):
     return lambda pinned: kernels.along(kernels.read_values, (pinned, torch.empty(len(pinned), device="cuda")))
 
 
-def digest_of(torch, tensors):
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes())
-    return digest.hexdigest()
-
-
 def train(torch, module, chosen, plants):
     model = net = module.Model(chosen, plants).to(chosen.device).train()
     if is_one_of_many():
@@ -153,8 +140,8 @@ def train(torch, module, chosen, plants):
         plants.weight(model.kept_weight())
         found["losses"].append(loss.item().hex())  # waits for the device
         found["seconds"].append(time.perf_counter() - begin)
-    found["gradients"] = digest_of(torch, [one.grad for one in model.parameters() if one.grad is not None])
-    found["weights"] = digest_of(torch, model.state_dict().values())
+    found["gradients"] = clients.digest_of(torch, [weight.grad for weight in model.parameters() if weight.grad is not None])
+    found["weights"] = clients.digest_of(torch, model.state_dict().values())
     return found
 
 
@@ -166,11 +153,7 @@ def all_took(torch, took):
     return all(said) if said else None
 
 
-def run(chosen):
-    import torch
-
-    if chosen.device == "cuda" and not torch.cuda.is_available():
-        raise ImportError("no GPU that PyTorch can use")
+def run(torch, chosen):
     if chosen.device == "cuda":
         import triton  # noqa: F401 (so that it is named if it is missing)
     from trails import plants as planting
@@ -195,14 +178,7 @@ def run(chosen):
 def main(arguments=None):
     chosen = parse(arguments)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is loaded
-    try:
-        found = run(chosen)
-    except ImportError as error:
-        print("client:", f"{error.name} is not installed" if error.name else " ".join(str(error).split()), file=sys.stderr)
-        return SKIPPED
-    if os.environ.get("RANK", "0") == "0":
-        print(json.dumps(found), flush=True)
-    return 0
+    return clients.ended(chosen, lambda torch: run(torch, chosen))
 
 
 if __name__ == "__main__":

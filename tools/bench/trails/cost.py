@@ -11,9 +11,6 @@ capture for each launch.
 Exit status 1 if a run fails, or with --most if a model's median ratio is greater; 77 if there is no GPU, PyTorch, or a model's library.
 """
 
-import argparse
-import json
-import os
 import pathlib
 import statistics
 import sys
@@ -21,8 +18,8 @@ import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
 
-from trails import pairs, reading  # noqa: E402 (after the path)
-from trails.campaign import count  # noqa: E402
+from harness import Failed, Options, Skip, at_least, ended, progress, table, write_json  # noqa: E402 (after the path)
+from trails import pairs, reading  # noqa: E402
 
 CLIENT = pathlib.Path(__file__).resolve().parents[1] / "surveyed" / "client.py"
 MODELS = ("detr", "gpt-2", "raft", "mask-rcnn")
@@ -30,25 +27,16 @@ WARM = 2  # steps at the beginning that do not count
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Options(__doc__)
     add = parser.add_argument
-    add("--models", default=",".join(MODELS), metavar="MODEL,...", help=f"of the surveyed client; default {','.join(MODELS)}")
-    add("--rounds", type=count, default=3, metavar="N", help="default 3")
-    add("--steps", type=count, default=10, metavar="N", help="of a process (10)")
+    add("--models", type=lambda names: names.split(","), default=MODELS, metavar="MODEL,...", help=f"of the surveyed client; default {','.join(MODELS)}")
+    add("--rounds", type=at_least(1), default=3, metavar="N", help="default 3")
+    add("--steps", type=at_least(WARM + 1), default=10, metavar="N", help=f"of a process (10); the first {WARM} do not count")
     add("--most", type=float, metavar="RATIO", help="exit status 1 above it")
-    add("--build", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")), metavar="DIR", help="default build")
-    add("--python", default=sys.executable, metavar="PROGRAM", help="that runs the client; default this one")
-    add("--client", type=pathlib.Path, default=CLIENT, metavar="FILE", help="another client that prints the same line")
-    add("--limit", type=float, default=300, metavar="S", help="for one process (300)")
+    parser.add_build("msda-record")
+    parser.add_client(CLIENT)
     add("-o", "--output", type=pathlib.Path, metavar="FILE", help="all runs, as JSON")
-    chosen = parser.parse_args(arguments)
-    chosen.models = list(dict.fromkeys(chosen.models.split(",")))
-    if chosen.steps <= WARM:
-        parser.error(f"--steps: more than {WARM}, the first {WARM} do not count")
-    if not (chosen.build / "bin" / "msda-record").is_file():
-        parser.error(f"no file {chosen.build / 'bin' / 'msda-record'}: build it, or name the build folder with --build")
-    chosen.build = chosen.build.absolute()
-    return chosen
+    return parser.parse_args(arguments)
 
 
 def measure_round(programs, chosen, model, number, folder):
@@ -72,36 +60,39 @@ def rows_of(found):
                "bytes": max(one["bytes"] / max(one["launches"], 1) for one in mine)}
 
 
-def table(rows):
-    lines = ["| model | step | with a trail | ratio | launches | bytes a launch |", "|---|---|---|---|---|---|"]
-    for row in rows:
-        ratio = f"{row['ratio']:.2f} ({row['least']:.2f} to {row['greatest']:.2f})"
-        lines.append(f"| {row['model']} | {row['plain'] * 1e3:.1f} ms | {row['trail'] * 1e3:.1f} ms | {ratio} | {row['launches']:,} | {row['bytes']:.1f} |")
-    return "\n".join(lines)
+HEADER = ("model", "step", "with a trail", "ratio", "launches", "bytes a launch")
 
 
-def main(arguments=None):
-    chosen = parse(arguments)
+def cells_of(row):
+    ratio = f"{row['ratio']:.2f} ({row['least']:.2f} to {row['greatest']:.2f})"
+    return row["model"], f"{row['plain'] * 1e3:.1f} ms", f"{row['trail'] * 1e3:.1f} ms", ratio, f"{row['launches']:,}", f"{row['bytes']:.1f}"
+
+
+def measured(chosen):
     found, failures = [], []
     with tempfile.TemporaryDirectory(prefix="trails.") as name:
-        programs = pairs.Programs(chosen.build, chosen.python, chosen.limit, pathlib.Path(name), chosen.client)
+        programs = pairs.Programs(chosen, pathlib.Path(name), chosen.client)
         for number in range(chosen.rounds):
             for model in chosen.models:
                 try:
                     found.append(measure_round(programs, chosen, model, number, pathlib.Path(name)))
-                except pairs.Skip as why:
-                    print(f"cost: {model}: skipped: {why}", file=sys.stderr)
-                except (pairs.Failed, OSError, KeyError) as why:
+                except Skip as why:
+                    progress(f"cost: skipped: {why}")
+                except (Failed, OSError, KeyError) as why:
                     failures.append(f"{model}: {why}")
+                write_json(chosen.output, found)
+    if not found and not failures:
+        raise Skip("none of the models can be trained here")
     rows = list(rows_of(found))
     if rows:
-        print(table(rows))
-    if chosen.output:
-        chosen.output.write_text(json.dumps(found, indent=1) + "\n")
-    failures += [f"{row['model']}: {row['ratio']:.2f} times as long, at most {chosen.most}" for row in rows if chosen.most and row["ratio"] > chosen.most]
-    for line in failures:
-        print(f"cost: {line}", file=sys.stderr)
-    return 1 if failures else 0 if rows else pairs.SKIPPED
+        print(table(HEADER, map(cells_of, rows)))
+    return failures + [f"{row['model']}: {row['ratio']:.2f} times as long, at most {chosen.most}"
+                       for row in rows if chosen.most and row["ratio"] > chosen.most]
+
+
+def main(arguments=None):
+    chosen = parse(arguments)
+    return ended("cost", lambda: measured(chosen))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ as in campaign.py. Of the kind `equal` nothing is planted.
 Prints a table in Markdown. Exit status 1 if a pair is wrong or fails; 77 if there are less than two GPUs, or no PyTorch or Triton.
 """
 
-import argparse
-import os
 import pathlib
 import shutil
 import sys
@@ -19,29 +17,19 @@ import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
 
-from trails import campaign, expected, judge, pairs, reading  # noqa: E402 (after the path)
+from harness import Failed, Skip, at_least, ended, finish, listed, progress  # noqa: E402 (after the path)
+from trails import campaign, expected, judge, pairs, reading  # noqa: E402
 
 RANKS, PLANTED = 2, 1
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("--kinds", type=campaign.kinds, default=["equal", "dropout_seed", "weight_bit"], metavar="KIND,...",
-        help="default equal,dropout_seed,weight_bit")
-    add("--pairs", type=campaign.count, default=3, metavar="N", help="of each kind (3)")
-    add("--steps", type=campaign.count, metavar="N", help="training steps of a run; default: the client's")
-    add("--least", type=int, default=5000, metavar="N", help="launches that each rank has to have (5000)")
-    add("--build", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")), metavar="DIR", help="default build")
-    add("--python", default=sys.executable, metavar="PROGRAM", help="that runs torchrun; default this one")
-    add("--limit", type=float, default=300, metavar="S", help="for one run (300)")
-    add("--keep", type=pathlib.Path, metavar="DIR", help="where the captures of wrong pairs go")
-    chosen = parser.parse_args(arguments)
-    for program in ("msda-record", "msda-replay"):
-        if not (chosen.build / "bin" / program).is_file():
-            parser.error(f"no file {chosen.build / 'bin' / program}: build it, or name the build folder with --build")
-    chosen.build = chosen.build.absolute()
-    return chosen
+    parser = campaign.options_of(__doc__)
+    parser.add_argument("--kinds", type=listed(campaign.KINDS), default=["equal", "dropout_seed", "weight_bit"], metavar="KIND,...",
+                        help="default equal,dropout_seed,weight_bit")
+    parser.add_argument("--pairs", type=at_least(1), default=3, metavar="N", help="of each kind (3)")
+    parser.add_client()
+    return parser.parse_args(arguments)
 
 
 def wrong_rank(answer):
@@ -79,29 +67,26 @@ def work(programs, chosen):
             with tempfile.TemporaryDirectory(prefix="trails.") as folder:
                 try:
                     rows.append(run_pair(programs, chosen, kind, number, pathlib.Path(folder)))
-                except (pairs.Failed, OSError, KeyError, ValueError, TypeError) as error:
+                except (Failed, OSError, KeyError, ValueError, TypeError) as error:
                     rows.append({"kind": kind, "wrong": " ".join(str(error).split()), "launches": 0, "bytes": 0, "seconds": 0.0})
-            print(f"ddp: {kind}: {rows[-1]['wrong'] or 'right'}", file=sys.stderr, flush=True)
+            progress(f"ddp: {kind}: {rows[-1]['wrong'] or 'right'}")
     return rows
+
+
+def measured(chosen):
+    with tempfile.TemporaryDirectory(prefix="trails.") as cache:
+        programs = pairs.Programs(chosen, pathlib.Path(cache))
+        status, out, _ = finish([chosen.python, "-c", "import torch; print(torch.cuda.device_count())"], chosen.limit)
+        if status or int(out) < RANKS:
+            raise Skip(f"PyTorch finds {out.strip() or 'nothing'}, {RANKS} GPUs are needed")
+        programs.client[1:1] = ["-m", "torch.distributed.run", "--nproc-per-node", RANKS]
+        programs.run_client(["triton", *(["--steps", chosen.steps] if chosen.steps else [])])  # compiles, and lets the tuner choose
+        return campaign.judged(work(programs, chosen))
 
 
 def main(arguments=None):
     chosen = parse(arguments)
-    with tempfile.TemporaryDirectory(prefix="trails.") as cache:
-        programs = pairs.Programs(chosen.build, chosen.python, chosen.limit, pathlib.Path(cache))
-        status, out, _ = programs.finish([chosen.python, "-c", "import torch; print(torch.cuda.device_count())"])
-        if status or int(out) < RANKS:
-            print(f"ddp: skipped: PyTorch finds {out.strip() or 'nothing'}, {RANKS} GPUs are needed", file=sys.stderr)
-            return pairs.SKIPPED
-        programs.client[1:1] = ["-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
-        try:
-            programs.run_client(["triton", *(["--steps", chosen.steps] if chosen.steps else [])])  # compiles, and lets the tuner choose
-        except pairs.Failed as why:
-            print(f"ddp: the client without a recorder: {why}", file=sys.stderr)
-            return 1
-        rows = work(programs, chosen)
-    print(judge.table(rows))
-    return 1 if any(row["wrong"] for row in rows) else 0
+    return ended("ddp", lambda: measured(chosen))
 
 
 if __name__ == "__main__":

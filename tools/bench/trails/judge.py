@@ -88,9 +88,11 @@ def wrong(pair):
             or (wrong_planted(pair["status"], pair["answer"], expect, pair["trails"]) if expect else wrong_equal(pair["status"], pair["answer"])))
 
 
-def table(rows):
-    """rows: of each pair kind, wrong, launches, bytes, seconds. In Markdown, a line for each kind, and lines for what was wrong."""
-    lines = ["| planted | right | launches | bytes a launch | seconds a run | what was wrong |", "|---|---|---|---|---|---|"]
+HEADER = ("planted", "right", "launches", "bytes a launch", "seconds a run", "what was wrong")
+
+
+def lines_of(rows):
+    """Yields a line of the table for each kind. rows: of each pair kind, wrong, launches, bytes, seconds."""
     for kind in dict.fromkeys(row["kind"] for row in rows):
         mine = [row for row in rows if row["kind"] == kind]
         recorded = [row for row in mine if row["launches"]]
@@ -99,6 +101,5 @@ def table(rows):
         counts = "-" if not launches else f"{min(launches):,} to {max(launches):,}" if min(launches) < max(launches) else f"{launches[0]:,}"
         seconds = sorted(row["seconds"] for row in mine)[len(mine) // 2]
         said = [row["wrong"] for row in mine if row["wrong"]]
-        why = "; ".join(f"{said.count(one)} x {one}" for one in dict.fromkeys(said)).replace("|", "\\|")
-        lines.append(f"| {kind} | {len(mine) - len(said)} of {len(mine)} | {counts} | {size} | {seconds:.1f} | {why} |")
-    return "\n".join(lines)
+        why = "; ".join(f"{said.count(text)} x {text}" for text in dict.fromkeys(said)).replace("|", "\\|")
+        yield kind, f"{len(mine) - len(said)} of {len(mine)}", counts, size, f"{seconds:.1f}", why

@@ -42,15 +42,15 @@ def missed(row):
         yield f"{row['model']}: a step takes {median:.3f} times the nondeterministic one, at most {RATIO:g} is promised"
 
 
-def table(rows):
-    lines = ["| model | weights, both switches | weights, plain | use_deterministic_algorithms alone | step, plain | both switches | context alone | PyTorch's switch alone | refused in spite of both |",
-             "|---|---|---|---|---|---|---|---|---|"]
-    for row in rows:
-        times = ["not measured", "", "", ""]
-        if "ratios" in row:
-            ratios = (row["ratios"][mode] for mode in COMPARED)
-            times = [f"{1e3 * row['seconds']['plain']:.1f} ms", *(f"{median:.3f} ({low:.3f} to {high:.3f})" for low, median, high in ratios)]
-        lines.append("| " + " | ".join([row["model"], "equal" if row["equal"] else "DIFFER", "equal" if row["plain_equal"] else "differ",
-                                        f"refused: {row['alone'].replace('|', '/')}" if row["alone"] else "runs", *times,
-                                        ", ".join(row["refused"]) or "nothing"]) + " |")
-    return "\n".join(lines)
+HEADER = ("model", "weights, both switches", "weights, plain", "use_deterministic_algorithms alone", "step, plain", "both switches",
+          "context alone", "PyTorch's switch alone", "refused in spite of both")
+
+
+def cells_of(row):
+    """Returns a line of the table."""
+    times = ["not measured", "", "", ""]
+    if "ratios" in row:
+        ratios = (row["ratios"][mode] for mode in COMPARED)
+        times = [f"{1e3 * row['seconds']['plain']:.1f} ms", *(f"{median:.3f} ({low:.3f} to {high:.3f})" for low, median, high in ratios)]
+    return [row["model"], "equal" if row["equal"] else "DIFFER", "equal" if row["plain_equal"] else "differ",
+            f"refused: {row['alone'].replace('|', '/')}" if row["alone"] else "runs", *times, ", ".join(row["refused"]) or "nothing"]

@@ -1,67 +1,25 @@
-"""What the programs that compare libmsda with PyTorch on a GPU share: options, what they need, measuring in alternation, the table
-and how they end. PyTorch is imported when it is needed: without it they say so."""
+"""Compares libmsda with PyTorch on a GPU: what that needs, measuring in alternation, and the table."""
 
-import argparse
 import datetime
-import json
 import math
-import os
-import pathlib
 import statistics
-import sys
 
-SKIPPED, PROMISED, ROUNDING = 77, 1.0, 1e-2
+from harness import Options, Skip, line, listed, pytorch, table, write_json
+
+PROMISED, ROUNDING = 1.0, 1e-2
 TYPES = ("float32", "float16", "bfloat16", "float64")
 PYTORCH = "PyTorch"
 
 
-class Skip(Exception):
-    """There is nothing to measure with here."""
-
-
-def listed(known):
-    """Returns an argparse type: some of `known`, separated by commas, or "none"."""
-    by_text = {str(one): one for one in known}
-
-    def parse(argument):
-        texts = [] if argument == "none" else argument.split(",")
-        for text in texts:
-            if text not in by_text:
-                raise argparse.ArgumentTypeError(f"'{text}' is none of {', '.join(by_text)}")
-        return [by_text[text] for text in dict.fromkeys(texts)]
-
-    return parse
-
-
-def parser_of(what):
-    return argparse.ArgumentParser(description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-
-def add_library(parser):
-    default = pathlib.Path(os.environ.get("MSDA_BUILD", "build")) / "lib" / "libmsda.so"
-    parser.add_argument("--library", type=pathlib.Path, default=default, help="default build/lib/libmsda.so")
-
-
-def add_outcome(parser):
-    parser.add_argument("--assert", dest="judge", action="store_true", help="exit status 1 if a promise is missed")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all figures")
-
-
-def add_comparison(parser, rows, types=TYPES):
-    """Adds the options of a program that ends with compare(). `types`: those that are measured by default."""
+def options_of(what, rows, types=TYPES):
+    """Returns the options of a comparison. `types`: those that are measured by default."""
+    parser = Options(what)
     parser.add_argument("--rows", type=listed(rows), default=list(rows), help=f"default {','.join(rows)}")
     parser.add_argument("--types", type=listed(TYPES), default=list(types), help=f"default {','.join(types)}")
     parser.add_argument("--runs", type=int, default=31, help="timed runs each; default 31")
-    add_library(parser)
-    add_outcome(parser)
-
-
-def pytorch(purpose):
-    try:
-        import torch
-    except ImportError:
-        raise Skip(f"PyTorch is not installed here: nothing to {purpose} with") from None
-    return torch
+    parser.add_library()
+    parser.add_outcome()
+    return parser
 
 
 def on_gpu(torch, path):
@@ -111,21 +69,12 @@ def alternating(clock, calls, runs):
     return found
 
 
-def heading(what, ours):
-    """Returns a table's heading; `ours`: libmsda's contenders."""
-    cells = [what, "type", "L2", *ours, PYTORCH, *(f"{name} / {PYTORCH}" for name in ours)]
-    return "| " + " | ".join(cells) + " |\n|" + "---|" * len(cells)
-
-
-def line(row, dtype, cache, found, ours):
-    def median(name):
-        return statistics.median(found[name][cache]) if name in found else None
-
-    peer = median(PYTORCH)
-    cells = [str(row), dtype, cache]
-    cells += ["" if median(name) is None else f"{1e3 * median(name):.1f}" for name in (*ours, PYTORCH)]
-    cells += [f"{median(name) / peer:.2f}" if peer and median(name) else "" for name in ours]
-    return "| " + " | ".join(cells) + " |"
+def cells_of(row, dtype, cache, found, ours):
+    """Returns a line of the table: microseconds, and ratios to PyTorch's; nothing where a contender is missing."""
+    medians = [1e3 * statistics.median(found[name][cache]) if name in found else None for name in (*ours, PYTORCH)]
+    peer = medians[-1]
+    return [row, dtype, cache, *("" if time is None else f"{time:.1f}" for time in medians),
+            *(f"{time / peer:.2f}" if peer and time else "" for time in medians[:-1])]
 
 
 def missed(row, dtype, cache, found, name):
@@ -143,28 +92,16 @@ def compare(chosen, rows, what, ours, measured):
     from .clock import DeviceClock
 
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {datetime.datetime.now(datetime.timezone.utc):%F}, "
-          f"microseconds, medians of {chosen.runs} runs\n\n{heading(what, ours)}")
+          f"microseconds, medians of {chosen.runs} runs\n\n"
+          + table([what, "type", "L2", *ours, PYTORCH, *(f"{name} / {PYTORCH}" for name in ours)]))
     figures, failures, clock = [], [], DeviceClock()
     for name in chosen.rows:
         row = rows[name]
-        for dtype in [one for one in chosen.types if one in row.types]:
+        for dtype in [dtype for dtype in chosen.types if dtype in row.types]:
             found, wrong = measured(chosen, torch, library, clock, row, dtype)
             figures.append({"row": name, "type": dtype, **found})
             failures += wrong
             for cache in clock.caches:
-                print(line(row, dtype, cache, found["contenders"], ours), flush=True)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures))
+                print(line(cells_of(row, dtype, cache, found["contenders"], ours)), flush=True)
+            write_json(chosen.json, figures)
     return failures
-
-
-def ended(name, measure):
-    """Prints the failures that `measure` returns, and returns the exit status of the program `name`."""
-    try:
-        failures = measure()
-    except Skip as why:
-        print(f"{name}: {why}")
-        return SKIPPED
-    for failure in failures:
-        print(f"{name}: {failure}", file=sys.stderr)
-    return int(bool(failures))
