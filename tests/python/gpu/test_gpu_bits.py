@@ -47,7 +47,7 @@ def test_repeated_runs(cpu, gpu, make):
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", ["float64", "mixed"])
 def test_repeated_runs_in_other_modes(cpu, gpu, mode):
-    assert not compare.repeat(cpu, gpu, msda.Problem, share_of(100), 1_000_000, mode)
+    assert not compare.repeat(cpu, gpu, msda.Problem, share_of(100), 1_000_000, mode, 0b101010101)
 
 
 @pytest.mark.gpu

@@ -155,11 +155,11 @@ def crowded(make, work):
     return next(problem for problem in (make(number, work, seed=11) for number in itertools.count()) if problem.is_crowded())
 
 
-def repeat(cpu, gpu, make, runs, work, mode="deterministic"):
+def repeat(cpu, gpu, make, runs, work, mode="deterministic", stages=0):
     """Repeats the same call: one digest, the CPU's."""
     problem = crowded(make, work)
     function = problem.functions[-1]
     results = problem.results_of(function, "float32")
-    ours = digest_of(cpu.run(problem, function, results, mode))
-    found = gpu.run(problem, function, results, mode, times=runs)
+    ours = digest_of(cpu.run(problem, function, results, mode, stages))
+    found = gpu.run(problem, function, results, mode, stages, times=runs)
     return [] if found == {ours} else [f"{len(found)} digests, the CPU's {'among' if ours in found else 'not among'} them; {problem}"]
