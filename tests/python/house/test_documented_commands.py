@@ -62,7 +62,7 @@ def program_of(words):
         return IMPORT, words[4:]
     if name == "pytest" or (name == "python3" and words[1:3] == ["-m", "pytest"]):
         return PYTEST, words[1 if name == "pytest" else 3:]
-    if re.fullmatch(r"python3?", name) and len(words) > 1 and words[1].startswith("tools/"):
+    if re.fullmatch(r"python3?", name) and len(words) > 1 and words[1].startswith(("tools/", "tests/")):
         assert (SOURCE / words[1]).is_file(), words[1]
         return (sys.executable, words[1]), words[2:]
     if words[0].startswith("tools/") and (SOURCE / words[0]).is_file():
@@ -99,8 +99,8 @@ def check(words):
 @functools.cache
 def known_flags():
     """Of any program: inline code often names a flag alone."""
-    scripts = ["tests/campaign.py", *(f"tools/bench/{name}.py" for name in (
-        "against_torch", "damaged_files", "gpu_bench", "grid_bench", "recording_cost", "scatter_bench", "trails/campaign"))]
+    scripts = ["tests/campaign.py", "tests/damaged_files.py", "tests/trails/campaign.py", *(f"tools/bench/{name}.py" for name in (
+        "against_torch", "gpu_bench", "grid_bench", "recording_cost", "scatter_bench", "trail_cost"))]
     programs = [(REPLAY,), RECORD, IMPORT, PYTEST, *((REPLAY, name) for name in SUBCOMMANDS), *((sys.executable, path) for path in scripts)]
     of_scripts = re.findall(r"== (--[a-z]+)", (SOURCE / "tools" / "package" / "try").read_text())
     return set(of_scripts).union(*(flags_of(*program) for program in programs))

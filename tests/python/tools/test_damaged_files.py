@@ -1,4 +1,4 @@
-"""tools/bench/damaged_files.py: what it calls harm, and that what it makes of files does none."""
+"""tests/damaged_files.py: what it calls harm, and that what it makes of files does none."""
 
 import os
 import random
@@ -9,8 +9,7 @@ import pytest
 from conftest import BUILD, SOURCE
 from support import damage
 
-BENCH = SOURCE / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(SOURCE / "tests"))
 import damaged_files as PROGRAM  # noqa: E402
 from damaged import judge, runner, spools, states  # noqa: E402
 from damaged.commands import Command  # noqa: E402

@@ -1,4 +1,4 @@
-"""tools/bench/trails without a GPU: what is right of an answer of diff, on made-up trails and answers, and the campaign with programs that stand in."""
+"""tests/trails without a GPU: what is right of an answer of diff, on made-up trails and answers, and the campaign with programs that stand in."""
 
 import json
 import os
@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from conftest import SOURCE
 
-TRAILS = SOURCE / "tools" / "bench" / "trails"
-sys.path.insert(0, str(SOURCE / "tools" / "bench"))
-from trails import campaign, cost, ddp, expected, judge, reading  # noqa: E402
+TRAILS = SOURCE / "tests" / "trails"
+sys.path[:0] = [str(TRAILS.parent), str(SOURCE / "tools" / "bench")]
+import trail_cost  # noqa: E402
+from trails import campaign, ddp, expected, judge, reading  # noqa: E402
 
 LAUNCH, COPY_IN, NONE = 0, 2, 0xFFFFFFFF
 SPACE = "_ZN2at6native43_GLOBAL__N__abc"
@@ -148,7 +149,7 @@ sys.exit(subprocess.run(sys.argv[at + 1:]).returncode)
 """
 CLIENT = """
 import json, os, sys
-sys.path[:0] = [{here!r}, {tests!r}, {bench!r}]
+sys.path[:0] = [{here!r}, {tests!r}, {bench!r}, {trails!r}]
 from trails import client
 chosen = client.parse(sys.argv[1:])
 if os.environ.get("SKIP"):
@@ -179,7 +180,7 @@ sys.exit(int(first is not None))
 def stand_ins(tmp_path, monkeypatch):
     folder = tmp_path / "build" / "bin"
     folder.mkdir(parents=True)
-    words = {"python": sys.executable, "dropout": DROPOUT, "here": str(pathlib.Path(__file__).parent), "tests": str(SOURCE / "tests" / "python"), "bench": str(TRAILS.parent)}
+    words = {"python": sys.executable, "dropout": DROPOUT, "here": str(pathlib.Path(__file__).parent), "tests": str(SOURCE / "tests" / "python"), "trails": str(TRAILS.parent), "bench": str(SOURCE / "tools" / "bench")}
     for name, text in (("msda-record", RECORD), ("msda-replay", REPLAY), ("client.py", CLIENT)):
         (folder / name).write_text(text.format(**words))
         (folder / name).chmod(0o755)
@@ -240,9 +241,9 @@ def test_without_a_gpu_nothing_is_judged(stand_ins, monkeypatch, capsys):
 
 def test_ratios_are_of_one_round():
     found = [{"model": "m", "plain": plain, "trail": trail, "launches": 100, "bytes": 5000} for plain, trail in ((1.0, 1.5), (2.0, 2.4), (0.5, 0.65))]
-    (row,) = cost.rows_of(found)
+    (row,) = trail_cost.rows_of(found)
     assert (row["ratio"], row["least"], row["greatest"], row["bytes"]) == (pytest.approx(1.3), pytest.approx(1.2), pytest.approx(1.5), 50)
-    assert cost.cells_of(row) == ("m", "1000.0 ms", "1500.0 ms", "1.30 (1.20 to 1.50)", "100", "50.0")
+    assert trail_cost.cells_of(row) == ("m", "1000.0 ms", "1500.0 ms", "1.30 (1.20 to 1.50)", "100", "50.0")
 
 
 def test_the_rank_with_the_plant_is_wanted():
@@ -250,7 +251,7 @@ def test_the_rank_with_the_plant_is_wanted():
     assert "rank 0 is named" in ddp.wrong_rank(answer(rank=0)) and "rank None" in ddp.wrong_rank({"first": None})
 
 
-@pytest.mark.parametrize("name", ["client", "campaign", "cost", "ddp"])
+@pytest.mark.parametrize("name", ["client", "campaign", "ddp"])
 def test_help(name):
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, TRAILS / f"{name}.py", "--help"], capture_output=True, text=True, timeout=60, env=environment)

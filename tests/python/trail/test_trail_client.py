@@ -1,4 +1,4 @@
-"""The clients of tools/bench/trails, as far as they run without a GPU: equal runs, plants, and the Triton kernels against PyTorch's operators."""
+"""The clients of tests/trails, as far as they run without a GPU: equal runs, plants, and the Triton kernels against PyTorch's operators."""
 
 import importlib.util
 import json
@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import SOURCE
 
-TRAILS = SOURCE / "tools" / "bench" / "trails"
+TRAILS = SOURCE / "tests" / "trails"
 has_torch, has_triton = (importlib.util.find_spec(name) is not None for name in ("torch", "triton"))
 needs_torch = pytest.mark.skipif(not has_torch, reason="needs PyTorch")
 STEPS = 4

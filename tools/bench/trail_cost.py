@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a trail costs: the time of a training step with `msda-record --trail` and without, side by side.
 
-    python3 tools/bench/trails/cost.py --rounds 3 -o cost.json
+    python3 tools/bench/trail_cost.py --rounds 3 -o cost.json
 
 In each round each model (tools/bench/surveyed/client.py) is trained in two processes, one after the other, without the recorder and with it;
 in every other round the recorded one is first. A process's step is the median of its steps but the first two, which compile and load. The ratio
@@ -16,14 +16,12 @@ import statistics
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
+from harness import Failed, Options, Skip, at_least, ended, progress, run_client, table, write_json
 
-from harness import Failed, Options, Skip, at_least, ended, progress, table, write_json  # noqa: E402 (after the path)
-from trails import pairs, reading  # noqa: E402
-
-CLIENT = pathlib.Path(__file__).resolve().parents[1] / "surveyed" / "client.py"
+CLIENT = pathlib.Path(__file__).resolve().parent / "surveyed" / "client.py"
 MODELS = ("detr", "gpt-2", "raft", "mask-rcnn")
 WARM = 2  # steps at the beginning that do not count
+LAUNCH = 0  # the kind of a row of a trail
 
 
 def parse(arguments):
@@ -39,13 +37,24 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def measure_round(programs, chosen, model, number, folder):
+def launches_in(capture):
+    import h5py  # here, because it loads slowly and only recorded trails need it
+
+    with h5py.File(capture, "r") as file:
+        return int((file["trail/kind"][:] == LAUNCH).sum())
+
+
+def measure_round(chosen, model, number, folder):
     """Returns {"plain", "trail": seconds of a step, "launches", "bytes"}."""
     found, capture = {"model": model, "round": number}, folder / "cost.h5"
+    # The tuner's choices and the compiled kernels are those of the first run.
+    variables = {"TRITON_CACHE_DIR": str(folder / "triton"), "MSDA_BUILD": str(chosen.build)}
     for mode in ("plain", "trail") if number % 2 == 0 else ("trail", "plain"):
-        run = programs.run_client([model, "--steps", chosen.steps], capture if mode == "trail" else None)
+        recorder = [chosen.build / "bin" / "msda-record", "--trail", "-o", capture, "--"] if mode == "trail" else []
+        client = [chosen.python, chosen.client, model, "--steps", chosen.steps]
+        run, _, _ = run_client([*recorder, *client], f"{model}, {mode}", chosen.limit, variables)
         found[mode] = statistics.median(run["seconds"][WARM:])
-    found["launches"], found["bytes"] = reading.Trail(capture).launches(), capture.stat().st_size
+    found["launches"], found["bytes"] = launches_in(capture), capture.stat().st_size
     capture.unlink()
     return found
 
@@ -71,13 +80,12 @@ def cells_of(row):
 def measured(chosen):
     found, failures = [], []
     with tempfile.TemporaryDirectory(prefix="trails.") as name:
-        programs = pairs.Programs(chosen, pathlib.Path(name), chosen.client)
         for number in range(chosen.rounds):
             for model in chosen.models:
                 try:
-                    found.append(measure_round(programs, chosen, model, number, pathlib.Path(name)))
+                    found.append(measure_round(chosen, model, number, pathlib.Path(name)))
                 except Skip as why:
-                    progress(f"cost: skipped: {why}")
+                    progress(f"trail_cost: skipped: {why}")
                 except (Failed, OSError, KeyError) as why:
                     failures.append(f"{model}: {why}")
                 write_json(chosen.output, found)
@@ -92,7 +100,7 @@ def measured(chosen):
 
 def main(arguments=None):
     chosen = parse(arguments)
-    return ended("cost", lambda: measured(chosen))
+    return ended("trail_cost", lambda: measured(chosen))
 
 
 if __name__ == "__main__":

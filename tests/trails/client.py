@@ -27,8 +27,8 @@ import pathlib
 import sys
 import time
 
-BENCH = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(BENCH), str(BENCH.parent / "python")]
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / part) for part in ("tests", "tools/bench", "tools/python")]
 
 import clients  # noqa: E402 (after the path)
 from trails import expected  # noqa: E402

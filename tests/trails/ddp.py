@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether `msda-replay diff` of two folders names the rank at which two runs of several ranks part, and its launch.
 
-    python3 tools/bench/trails/ddp.py --kinds equal,dropout_seed,weight_bit --pairs 3
+    python3 tests/trails/ddp.py --kinds equal,dropout_seed,weight_bit --pairs 3
 
 The client trains the Triton model on two GPUs by torchrun and DistributedDataParallel, each rank recorded into its own file by `msda-record --trail
 -o RUN/%r.h5`. In the second run rank 1 has a plant. From the next all-reduce on every rank differs; diff has to name rank 1, and the launch there,
@@ -15,7 +15,8 @@ import shutil
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "tools" / "bench")]
 
 from harness import Failed, Skip, at_least, ended, finish, listed, progress  # noqa: E402 (after the path)
 from trails import campaign, expected, judge, pairs, reading  # noqa: E402

@@ -17,7 +17,7 @@ import numpy as np
 from campaign import captures, cases
 from campaign.subjects import SUBJECTS
 
-SOURCE = Path(__file__).resolve().parents[3]
+SOURCE = Path(__file__).resolve().parents[2]
 DRAWN = 30  # captures of each operator, as campaign.py draws them
 SMALL_BYTES = 30_000
 MOST_STATES = 6  # of each command

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether `msda-replay diff` names first what was planted: pairs of recorded runs with one divergence, and pairs without.
 
-    python3 tools/bench/trails/campaign.py --model mask_rcnn --pairs 20 --jobs 4 -o mask_rcnn.json
+    python3 tests/trails/campaign.py --model mask_rcnn --pairs 20 --jobs 4 -o mask_rcnn.json
 
 For each pair the client (client.py beside this file) is recorded twice by `msda-record --trail`, the second time with one plant in the middle of its
 steps, and `msda-replay diff` compares the two. Right is: that the runs differ, the kind of the first divergence, the launch that it names, and the
@@ -23,7 +23,8 @@ import shutil
 import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS.parent / "tools" / "bench")]
 
 from harness import Failed, Options, at_least, ended, listed, progress, table, write_json  # noqa: E402 (after the path)
 from trails import expected, judge, pairs, reading  # noqa: E402

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Can a damaged file harm whoever reads it? Damages captures, states and spools, and gives each to every command that reads it.
 
-    python3 tools/bench/damaged_files.py --captures 300 --states 300 --spools 300 [--seed 1] [--jobs 2] [--build build-asan-ubsan] [--keep DIR]
+    python3 tests/damaged_files.py --captures 300 --states 300 --spools 300 [--seed 1] [--jobs 2] [--build build-asan-ubsan] [--keep DIR]
 
 The files are copies of the project's captures and of small drawn ones of every operator, of states that `minimize` and `stress` left, and of
 spools of killed recordings. Some have other bytes or fewer; most are still valid HDF5 or JSON, or have right checksums, and say what
 nobody wrote: other types, shapes and links, absurd numbers, negative and unsorted indices, texts that are not UTF-8, with the digests that
-they should have. They are made by tests/python/support/damage.py and tools/bench/damaged/; docs/measured/campaign.md lists what is run. Use a build with
+they should have. They are made by tests/python/support/damage.py and tests/damaged/; docs/measured/campaign.md lists what is run. Use a build with
 sanitizers (--preset asan-ubsan): what they report counts, but for libhdf5's own mistakes in the process that only reads.
 
 Prints a line for each command. Exit status: 1 if a command ended by a signal or with a status of its own (neither 0 to 3 nor what it
@@ -28,7 +28,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2]
+SOURCE = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(SOURCE / part) for part in ("tools/bench", "tools/python", "tests/python", "tests")]
 
 from support.damage import damage as damage_capture  # noqa: E402

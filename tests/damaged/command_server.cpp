@@ -1,5 +1,5 @@
 // Runs commands of msda-replay, each in a process of its own that is forked, not started: under a sanitizer, starting
-// takes several times what most commands do. Protocol, of tools/bench/damaged/runner.py: on standard input, for each
+// takes several times what most commands do. Protocol, of tests/damaged/runner.py: on standard input, for each
 // command, a line of the number of the arguments and then, each ended by a zero byte, folder, files for standard output
 // and error, and the arguments; on standard output a line with the process' number, and one with its status as of
 // waitpid(), the most memory that it had, in KiB, and the milliseconds of processors that it took.
