@@ -5,22 +5,15 @@
 Exit status 77, with the reason on standard error, where PyTorch, Triton or a GPU is missing.
 """
 
-import argparse
-import hashlib
-import json
 import os
+import pathlib
 import sys
 import tempfile
 import threading
 
-SKIPPED = 77
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
-
-def digest_of(torch, tensors):
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes())
-    return digest.hexdigest()
+import clients  # noqa: E402 (after the path)
 
 
 def net(torch, width=256):
@@ -60,7 +53,7 @@ def many_small(torch):
     x = batch(torch)[:, :17]
     for step in range(6):
         model.zero_grad()
-        sum(one(x).square().mean() for one in model).backward()
+        sum(layer(x).square().mean() for layer in model).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizers[step % 2].step()
     return list(model.parameters())
@@ -227,29 +220,22 @@ def ddp(torch):
         return [parameter for rank in range(2) for parameter in torch.load(f"{folder}/{rank}")]
 
 
-PROGRAMS = {one.__name__.replace("_", "-"): one for one in (
+PROGRAMS = {program.__name__.replace("_", "-"): program for program in (
     adamw_fused, adamw_foreach, many_small, batched_lu, graphs, two_streams, two_threads, compiled, autotuned, memory_full, pinned,
     random_numbers, sorts, ddp)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=PROGRAMS)
-    chosen = parser.parse_args()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is loaded
-    try:
-        import torch
+def run(torch, name):
+    torch.backends.cudnn.deterministic = True
+    result = PROGRAMS[name](torch)
+    torch.cuda.synchronize()
+    return {"name": name, "digest": clients.digest_of(torch, result)}
 
-        if not torch.cuda.is_available():
-            raise ImportError("no GPU that PyTorch can use")
-        torch.backends.cudnn.deterministic = True
-        result = PROGRAMS[chosen.name](torch)
-        torch.cuda.synchronize()
-    except ImportError as error:
-        print("harmless:", f"{error.name} is not installed" if error.name else " ".join(str(error).split()), file=sys.stderr)
-        return SKIPPED
-    print(json.dumps({"name": chosen.name, "digest": digest_of(torch, result)}), flush=True)
-    return 0
+
+def main():
+    chosen = clients.options_of(__doc__, PROGRAMS).parse_args()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is loaded
+    return clients.ended(chosen, lambda torch: run(torch, chosen.model))
 
 
 if __name__ == "__main__":

@@ -122,12 +122,12 @@ def measured(chosen, command):
         hosts = device.type == "cuda" and contention == "uniform" and dtype == "float32"
         add("cells", EVERY_ROW[row], {"type": dtype, "contention": contention}, measuring, None, LINE_SECONDS, hosts=hosts)
     # Only these two of libmsda's contenders are plotted; the table has the other dialect and float64.
-    plotted = measure.Measuring(library, [one for one in present if one.name in (*MODES[:2], *names.PEERS)], clock, device)
+    plotted = measure.Measuring(library, [contender for contender in present if contender.name in (*MODES[:2], *names.PEERS)], clock, device)
     for contention in chosen.contention:
         for count in chosen.growth:
             cell = {"type": "float32", "contention": contention, "queries": count}
             add("growth", growth_problem(count), cell, plotted, clock.caches[:1], POINT_SECONDS)
-    ours = measure.Measuring(library, [one for one in present if one.name in MODES[:2]], clock, device)
+    ours = measure.Measuring(library, [contender for contender in present if contender.name in MODES[:2]], clock, device)
     for name, problem in swept_problems().items() if chosen.sweep else ():
         cell = {"type": "float32", "contention": "uniform", "sweep": name, "work": work_of(problem)}
         add("sweep", problem, cell, ours, clock.caches[:1], POINT_SECONDS)
@@ -177,8 +177,8 @@ def main(arguments=None):
         command = shlex.join(["python3", "tools/bench/gpu_bench.py", *arguments])
         found = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen, command)
         write(chosen, found)
-        missed = [f"{one['where']}: {one['what']}: {one['figure']:.2f}, at most {one['limit']:.2f} is promised"
-                  for one in report.promises(found["cells"]) if one["held"] is False]
+        missed = [f"{promise['where']}: {promise['what']}: {promise['figure']:.2f}, at most {promise['limit']:.2f} is promised"
+                  for promise in report.promises(found["cells"]) if promise["held"] is False]
         return [*report.failures([*found["cells"], *found["growth"], *found.get("sweep", [])]), *(missed if chosen.asserts else [])]
 
     return ended("gpu_bench", failures)

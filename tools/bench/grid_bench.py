@@ -78,7 +78,7 @@ def ours(torch, library, mode, tensors, result_type=None):
     """Returns a function from the inputs to both gradients, enqueued on PyTorch's stream."""
     image, grid, grad_output = tensors
     call = GridCall(0, 0, 0, describe(image), describe(grid))
-    results = [torch.empty_like(of, dtype=result_type) for of in (image, grid)]
+    results = [torch.empty_like(tensor, dtype=result_type) for tensor in (image, grid)]
     described = [describe(grad_output), Options(MODES[mode], 0, 0, 0), *map(describe, results)]
     arguments = [ctypes.byref(call), *map(ctypes.byref, described), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)]
 

@@ -102,10 +102,10 @@ def encoder_call(queries, seed=2):
 
 def row(folder, name, made, limits):
     """Returns how many elements were judged, the seconds, and what is wrong, empty if nothing is."""
-    rng, inputs, outputs, reference, dialect, other, tolerance, places = made
+    rng, inputs, outputs, reference, dialect, other_dialect, tolerance, places = made
     planted = plant(rng, outputs, reference, places)
     path = os.path.join(folder, "call.h5")
-    call = Invocation({key: inputs[key] for key in NAMES}, outputs, dialect, results={"other": Result(reference, "reference", other)}, **tolerance)
+    call = Invocation({key: inputs[key] for key in NAMES}, outputs, dialect, results={"other": Result(reference, "reference", other_dialect)}, **tolerance)
     write_capture(path, call, overwrite=True)
     seconds, memory, answer = measure(path, os.path.join(folder, "answer.json"))
     judged, advice = (sum(group["count"] for group in answer["judged"] if bool(group.get("advisory")) == is_advice) for is_advice in (False, True))

@@ -86,7 +86,7 @@ def mask2former(torch, chosen):
     generator = torch.Generator().manual_seed(1)
     images = torch.randn(2, 3, chosen.size, chosen.size, generator=generator).to(chosen.device)
     objects = list(draw_objects(torch, chosen, generator))
-    masks, classes = [one["masks"].float() for one in objects], [one["labels"] for one in objects]
+    masks, classes = [target["masks"].float() for target in objects], [target["labels"] for target in objects]
     return model, lambda: model(pixel_values=images, mask_labels=masks, class_labels=classes).loss, transformers
 
 

@@ -61,12 +61,12 @@ def measure_round(chosen, model, number, folder):
 
 def rows_of(found):
     """Yields a row for each model: medians of the rounds, and the ratios' range."""
-    for model in dict.fromkeys(one["model"] for one in found):
-        mine = [one for one in found if one["model"] == model]
-        ratios = [one["trail"] / one["plain"] for one in mine]
+    for model in dict.fromkeys(run["model"] for run in found):
+        mine = [run for run in found if run["model"] == model]
+        ratios = [run["trail"] / run["plain"] for run in mine]
         yield {"model": model, "ratio": statistics.median(ratios), "least": min(ratios), "greatest": max(ratios),
-               **{mode: statistics.median(one[mode] for one in mine) for mode in ("plain", "trail")}, "launches": mine[-1]["launches"],
-               "bytes": max(one["bytes"] / max(one["launches"], 1) for one in mine)}
+               **{mode: statistics.median(run[mode] for run in mine) for mode in ("plain", "trail")}, "launches": mine[-1]["launches"],
+               "bytes": max(run["bytes"] / max(run["launches"], 1) for run in mine)}
 
 
 HEADER = ("model", "step", "with a trail", "ratio", "launches", "bytes a launch")

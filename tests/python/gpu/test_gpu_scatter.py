@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from support.gpu import assert_same, invocations_of, missing, programs, saved_tensors, share_of  # noqa: F401
+from support.gpu import invocations_of, missing, programs, share_of  # noqa: F401
 from support.gpu_kernels import assert_explained
 
 from msda_replay import Invocation
@@ -23,28 +23,7 @@ ORDERS_LIMIT_S = 10
 
 
 @pytest.fixture(scope="module")
-def chosen_calls(programs):
-    done, capture, saved_in = programs.record_unchanged(programs.python("scatter"), unstable=["result"])
-    saved = saved_tensors(saved_in)
-    return capture, list(zip(saved.items(), invocations_of(capture, done, len(saved))))
-
-
-@gpu
-def test_results_as_saved(chosen_calls):
-    """Sums that end with the largest index are shorter than the program's; batches and channels may be one number."""
-    for (name, real), call in chosen_calls[1]:
-        ((_, recorded),) = call.outputs.items()
-        assert_same(recorded.reshape(-1), real["result"].reshape(-1)[: recorded.size], name)
-        assert "embedding" in name or "index_put" in name or recorded.size == real["result"].size, name
-
-
-@gpu
-def test_chosen_calls_are_explained(programs, chosen_calls):
-    assert_explained(programs, chosen_calls[0])
-
-
-@pytest.fixture(scope="module")
-def random_calls(programs):
+def recording(programs):
     """The capture of random calls, and pairs of what the program printed and the recorded call; all in one process."""
     operators = [name for name in OPERATORS if name != "roi_align" or not missing("torchvision")]
     done, capture = programs.record(programs.python("scatter_random", "--problems", share_of(300), "--operators", ",".join(operators)),
@@ -56,8 +35,8 @@ def random_calls(programs):
 
 
 @pytest.fixture(scope="module")
-def orders(programs, random_calls):
-    done = programs.replay("order", "--invocation", "all", "--limit", ORDERS_LIMIT_S, "--list", "0", "--quiet", "--json", "-", random_calls[0],
+def orders(programs, recording):
+    done = programs.replay("order", "--invocation", "all", "--limit", ORDERS_LIMIT_S, "--list", "0", "--quiet", "--json", "-", recording[0],
                            expected=(0, 1, 3), limit=LIMIT_S)
     return json.loads(done.stdout)
 
@@ -73,14 +52,14 @@ def of_each_operator(test):
 
 
 @of_each_operator
-def test_tensors_as_printed(random_calls, operator):
-    mine = [pair for pair in random_calls[1] if operator_of(pair[0][0]) == operator]
+def test_tensors_as_printed(recording, operator):
+    mine = [pair for pair in recording[1] if operator_of(pair[0][0]) == operator]
     assert mine and not wrong_tensors(mine)
 
 
 @gpu
-def test_random_calls_are_explained(programs, random_calls):
-    assert_explained(programs, random_calls[0], len(random_calls[1]), LIMIT_S)
+def test_calls_are_explained(programs, recording):
+    assert_explained(programs, recording[0], len(recording[1]), LIMIT_S)
 
 
 @of_each_operator

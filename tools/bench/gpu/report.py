@@ -31,8 +31,8 @@ def fastest_peer(cell, cache):
     return min(times, default=None)
 
 
-def ratio(one, other):
-    return one / other if one and other else None
+def ratio(mine, base):
+    return mine / base if mine and base else None
 
 
 def promises(cells):
@@ -95,11 +95,11 @@ def times_table(cells):
     for cell in cells:
         for cache in caches_of(cell):
             times = [cell["contenders"].get(name, {}) for name in present]
-            spreads = [(one[cache]["q3"] - one[cache]["q1"]) / one[cache]["median"] for one in times if cache in one]
+            spreads = [(figures[cache]["q3"] - figures[cache]["q1"]) / figures[cache]["median"] for figures in times if cache in figures]
             peer = fastest_peer(cell, cache)
             rows.append([
                 cell["problem"], cell["type"], cell["contention"], cache,
-                *(short(one[cache]["median"]) if cache in one else "absent" if "absent" in one else "" for one in times),
+                *(short(figures[cache]["median"]) if cache in figures else "absent" if "absent" in figures else "" for figures in times),
                 *(shown(ratio(ours(cell, mode, cache), peer and peer[0])) for mode in ("deterministic", "atomic")),
                 f"{100 * max(spreads, default=0):.0f} %"])
     return table(["B Q M L P D", "type", "contention", "L2", *present, "deterministic / fastest peer", "atomic / fastest peer",
@@ -131,7 +131,7 @@ def hosts_table(cells):
     """Returns the microseconds that the host takes to enqueue a call."""
     rows = []
     for cell in cells:
-        times = {name: of["host"]["median"] for name, of in cell["contenders"].items() if "host" in of}
+        times = {name: figures["host"]["median"] for name, figures in cell["contenders"].items() if "host" in figures}
         if times:
             rows.append([cell["problem"], cell["type"], *(f"{times[name]:.1f}" if name in times else "" for name in columns(cells))])
     return table(["host, microseconds", "type", *columns(cells)], rows) if rows else ""

@@ -122,19 +122,19 @@ def spreads(modes):
         return np.array([[sketch.get(name, [math.nan] * len(plain[0][name])) for name in names] for sketch in sketches])
 
     alone = vectors(plain)
-    pairs = np.array([((one - other)**2).sum(-1) for one, other in itertools.combinations(alone, 2)])
+    pairs = np.array([((a - b)**2).sum(-1) for a, b in itertools.combinations(alone, 2)])
     scale = np.maximum(pairs.mean(0), ROUNDING**2 * (alone[0]**2).sum(-1))
     scale[scale == 0] = np.finfo(float).tiny  # a gradient that is zero must stay so
 
-    def distance(one, other):
-        return math.sqrt((((one - other)**2).sum(-1) / scale).mean())
+    def distance(a, b):
+        return math.sqrt((((a - b)**2).sum(-1) / scale).mean())
 
     found = {}
     for mode, runs in modes.items():
         mine = vectors([run["client"]["sketch"] for run in runs])
-        far = [statistics.median(distance(one, other) for j, other in enumerate(alone) if mode != "plain" or i != j)
-               for i, one in enumerate(mine)]
-        found[mode] = math.inf if any(math.isnan(one) for one in far) else max(far)
+        far = [statistics.median(distance(run, plain_run) for j, plain_run in enumerate(alone) if mode != "plain" or i != j)
+               for i, run in enumerate(mine)]
+        found[mode] = math.inf if any(math.isnan(away) for away in far) else max(far)
     return found
 
 

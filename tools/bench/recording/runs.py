@@ -46,10 +46,10 @@ def captured(folder, kernel=""):
         if path.suffix != ".h5":
             raise Failed(f"{path.name} is left beside the capture: it was not finished")
         with h5py.File(path, "r") as file:
-            for one in file["invocations"].values():
-                duplicates = int(one.attrs.get("duplicates", 0))
+            for invocation in file["invocations"].values():
+                duplicates = int(invocation.attrs.get("duplicates", 0))
                 recorded, counted = recorded + 1, counted + duplicates
-                others += 0 if kernel in one.attrs.get("kernel", "") else 1 + duplicates
+                others += 0 if kernel in invocation.attrs.get("kernel", "") else 1 + duplicates
     return {"bytes": sum(path.stat().st_size for path in files), "recorded": recorded, "duplicates": counted, "others": others}
 
 

@@ -105,7 +105,7 @@ def refusal(call):
 
 
 def lacking(said):
-    return sorted({match[1] for one in said if (match := LACKS.search(str(one.message)))})
+    return sorted({match[1] for warning in said if (match := LACKS.search(str(warning.message)))})
 
 
 def train(torch, chosen):
