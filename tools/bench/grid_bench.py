@@ -12,14 +12,13 @@ Prints a table in Markdown. Exit status 1 if libmsda's gradients are wrong or, w
 there is no PyTorch, no GPU, or libmsda.so was built without CUDA.
 """
 
-import ctypes
 import dataclasses
 import sys
 
 from gpu import comparison
 from gpu.comparison import PYTORCH, TYPES
 from harness import ended, listed
-from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, GridCall, Options, describe
+from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, GridCall, Options, caller, describe
 
 MODES = {"deterministic": DETERMINISTIC, "atomic": ATOMIC, "float64": FLOAT64}
 
@@ -77,17 +76,9 @@ def draw(torch, row, dtype, seed):
 def ours(torch, library, mode, tensors, result_type=None):
     """Returns a function from the inputs to both gradients, enqueued on PyTorch's stream."""
     image, grid, grad_output = tensors
-    call = GridCall(0, 0, 0, describe(image), describe(grid))
     results = [torch.empty_like(tensor, dtype=result_type) for tensor in (image, grid)]
-    described = [describe(grad_output), Options(MODES[mode], 0, 0, 0), *map(describe, results)]
-    arguments = [ctypes.byref(call), *map(ctypes.byref, described), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)]
-
-    def run(keep=(tensors, call, described)):
-        if library.msda_cuda_grid_sample_backward(*arguments) != 0:
-            raise RuntimeError(library.msda_last_error().decode())
-        return results
-
-    return run
+    structures = [GridCall(0, 0, 0, describe(image), describe(grid)), describe(grad_output), Options(MODES[mode], 0, 0, 0)]
+    return caller(library, "msda_cuda_grid_sample_backward", structures, results, tensors, torch.cuda.current_stream().cuda_stream)
 
 
 def pytorchs(torch, tensors):

@@ -1,10 +1,12 @@
 """The operator of libmsda.so for the benchmarks: conventions and modes as numbers, and inputs to measure."""
 
+import ctypes
 import os
 import pathlib
 import sys
 
 import numpy as np
+from harness import Failed
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from msda_replay import cpu  # noqa: E402
@@ -21,6 +23,22 @@ def type_name(tensor):
 def describe(tensor):
     """PyTorch's tensor, for the C ABI."""
     return tensor_at(tensor.data_ptr(), type_name(tensor), tensor.shape, tensor.stride())
+
+
+def caller(library, function, structures, results, keep, stream=None):
+    """Returns a function that calls one of libmsda's, on a stream of CUDA if there is one, and returns the results, tensors of PyTorch.
+    `structures`: the C arguments before the results, None for a null pointer; `keep`: what their memory belongs to."""
+    structures = [*structures, *map(describe, results)]
+    arguments = [None if structure is None else ctypes.byref(structure) for structure in structures]
+    arguments += [] if stream is None else [ctypes.c_void_p(stream)]
+    called = getattr(library, function)
+
+    def run(keep=(structures, keep)):
+        if called(*arguments) != 0:
+            raise Failed(library.msda_last_error().decode())
+        return results
+
+    return run
 
 
 class Operator:

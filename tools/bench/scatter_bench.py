@@ -13,29 +13,19 @@ Prints a table in Markdown. Exit status 1 if a result of libmsda is wrong or, wi
 no PyTorch, no GPU, or libmsda.so was built without CUDA.
 """
 
-import ctypes
 import dataclasses
 import sys
 
 from gpu import comparison
 from gpu.comparison import PYTORCH, TYPES
 from harness import ended
-from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, describe
+from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, caller, describe
 
 OURS = "libmsda"
 
 
-def on_gpu(torch, library, function, call, result, keep):
-    """Returns a function that runs libmsda's on PyTorch's stream."""
-    described = describe(result)
-    arguments = [ctypes.byref(call), None, ctypes.byref(described), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)]
-
-    def run(keep=(call, described, keep)):
-        if getattr(library, function)(*arguments) != 0:
-            raise RuntimeError(library.msda_last_error().decode())
-        return result
-
-    return run
+def on_gpu(torch, library, function, call, result, tensors):
+    return caller(library, function, [call, None], [result], tensors, torch.cuda.current_stream().cuda_stream)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +55,7 @@ class IndexAdd:
         is_new = self.function == "embedding"
         result = (torch.empty if is_new else torch.zeros)(self.rows, self.D, device="cuda", dtype=source.dtype)
         call = ScatterCall(0, 0, not is_new, -1, describe(index), describe(source))
-        return on_gpu(torch, library, "msda_cuda_scatter_add", call, result, (tensors, result))
+        return on_gpu(torch, library, "msda_cuda_scatter_add", call, result, tensors)
 
     def pytorchs(self, torch, tensors):
         index, source = tensors
@@ -102,7 +92,7 @@ class Interpolate:
     def ours(self, torch, library, tensors):
         result = torch.empty(self.N, self.C, *self.image, device="cuda", dtype=tensors[0].dtype)
         call = InterpolateCall(self.MODES[self.mode], self.align_corners, (0, 0, 0), describe(tensors[0]))
-        return on_gpu(torch, library, "msda_cuda_interpolate_backward", call, result, (tensors, result))
+        return on_gpu(torch, library, "msda_cuda_interpolate_backward", call, result, tensors)
 
     def pytorchs(self, torch, tensors):
         axes = len(self.image)
@@ -142,7 +132,7 @@ class RoiAlign:
     def ours(self, torch, library, tensors):
         result = torch.empty(self.N, self.C, *self.image, device="cuda", dtype=tensors[0].dtype)
         call = RoiAlignCall(1, self.ratio, False, *map(describe, tensors))
-        return on_gpu(torch, library, "msda_cuda_roi_align_backward", call, result, (tensors, result))
+        return on_gpu(torch, library, "msda_cuda_roi_align_backward", call, result, tensors)
 
     def pytorchs(self, torch, tensors):
         import torchvision  # noqa: F401  registers the operator
@@ -192,7 +182,7 @@ def measured(chosen, torch, library, clock, row, dtype):
                               clock.cache_bytes, 2)
     calls = [{OURS: row.ours(torch, library, tensors), PYTORCH: row.pytorchs(torch, tensors)} for tensors in sets]
     truth = row.pytorchs(torch, [tensor.double() if tensor.is_floating_point() else tensor for tensor in sets[0]])()
-    off = comparison.share_off(calls[0][OURS](), truth, dtype)
+    off = comparison.share_off(calls[0][OURS]()[0], truth, dtype)
     del truth
     found = comparison.alternating(clock, calls, chosen.runs)
     failures = [f"{row}, {dtype}: {off:.2g} of the sum differ from float64's"] if off > comparison.ROUNDING else []

@@ -8,7 +8,8 @@ import ctypes
 
 import torch
 import torch.nn.functional as F
-from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, Call, Options, describe, type_name
+from harness import Failed
+from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, Call, Options, caller, describe, type_name
 
 from . import names
 
@@ -16,10 +17,6 @@ MODES = {"deterministic": DETERMINISTIC, "atomic": ATOMIC, "float64": FLOAT64}
 # Number of the dialect and of its padding. msda_triton is measured with border padding, as its users have it.
 CONVENTIONS = {"deformable_detr": (0, 0, 0), "msda_triton": (1, 1, 0)}
 DIFFERENTIABLE = ("value", "sampling_locations", "attention_weights")
-
-
-class Refused(Exception):
-    """A contender cannot do this problem; the text says why."""
 
 
 class Ours:
@@ -34,21 +31,9 @@ class Ours:
         ordered = (inputs["value"], shapes, starts, inputs["sampling_locations"], inputs["attention_weights"])
         call = Call(*CONVENTIONS[self.conventions], *map(describe, ordered))
         results = [torch.empty_like(inputs[name], dtype=self.result_type) for name in DIFFERENTIABLE]
-        grad_output, options = describe(inputs["grad_output"]), Options(self.mode, 0, 0, 0)
-        described = [describe(result) for result in results]
-        references = [ctypes.byref(call), ctypes.byref(grad_output), ctypes.byref(options), *map(ctypes.byref, described)]
-        backward = self.library.msda_backward
-        if inputs["value"].is_cuda:
-            backward = self.library.msda_cuda_backward
-            references.append(ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
-        keep = (ordered, call, grad_output, options, described)
-
-        def run(keep=keep):
-            if backward(*references) != 0:
-                raise Refused(self.library.msda_last_error().decode())
-            return results
-
-        return run
+        structures = [call, describe(inputs["grad_output"]), Options(self.mode, 0, 0, 0)]
+        stream = torch.cuda.current_stream().cuda_stream if inputs["value"].is_cuda else None
+        return caller(self.library, "msda_backward" if stream is None else "msda_cuda_backward", structures, results, (ordered, inputs), stream)
 
 
 class MsdaTriton:
@@ -69,7 +54,7 @@ class MsdaTriton:
     def prepare(self, inputs):
         # The types that its frontend accepts.
         if type_name(inputs["value"]) not in ("float16", "float32", "float64"):
-            raise Refused(f"it does not take {type_name(inputs['value'])}")
+            raise Failed(f"it does not take {type_name(inputs['value'])}")
         ordered = (inputs["grad_output"], inputs["value"], inputs["spatial_shapes"].to(inputs["value"].device),
                    inputs["sampling_locations"], inputs["attention_weights"])
         return lambda: self.backward(*ordered, "border", False)
@@ -113,7 +98,7 @@ class DeformableDetr:
         value, shapes = inputs["value"], inputs["spatial_shapes"]
         symbol = "dd_backward_" + self.SUFFIXES[type_name(value)]
         if not hasattr(self.library, symbol):
-            raise Refused(f"the library has no {symbol}")
+            raise Failed(f"the library has no {symbol}")
         function = getattr(self.library, symbol)
         sizes = shapes.prod(1)
         starts = (sizes.cumsum(0) - sizes).to(value.device)
@@ -149,14 +134,14 @@ def all_of(library, modes, deformable_detr, on_gpu):
     def add(name, make):
         try:
             if not on_gpu:
-                raise Refused("it has no kernel for the CPU")
+                raise Failed("it has no kernel for the CPU")
             present.append(make())
         except Exception as error:  # noqa: BLE001 (a version with other names, a Triton that it does not work with, no library)
             absent[name] = first_line(error)
 
     def load_deformable_detr():
         if not deformable_detr:
-            raise Refused("no build of it is given by --deformable-detr")
+            raise Failed("no build of it is given by --deformable-detr")
         return DeformableDetr(ctypes.CDLL(deformable_detr))
 
     add(names.MSDA_TRITON, MsdaTriton)
@@ -165,4 +150,4 @@ def all_of(library, modes, deformable_detr, on_gpu):
 
 
 def first_line(error):
-    return f"{type(error).__name__ + ': ' if not isinstance(error, Refused) else ''}{error}".splitlines()[0][:200]
+    return f"{type(error).__name__ + ': ' if not isinstance(error, Failed) else ''}{error}".splitlines()[0][:200]
