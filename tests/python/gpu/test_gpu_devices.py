@@ -15,9 +15,9 @@ def test_real_captures(programs):
         compare(programs, capture)
 
 
-@pytest.mark.parametrize("seed, sizes", enumerate([
+@pytest.mark.parametrize("seed, sizes", list(enumerate([
     {}, {"batch": 3, "heads": 4, "channels": 33}, {"batch": 2, "heads": 3, "channels": 1, "points": 5},
-    {"heads": 8, "channels": 32, "queries": 100, "levels": ((17, 13), (9, 7), (5, 3), (1, 1))}]))
+    {"heads": 8, "channels": 32, "queries": 100, "levels": ((17, 13), (9, 7), (5, 3), (1, 1))}])))
 def test_every_dialect_and_type(programs, seed, sizes):
     compare(programs, made_capture(programs.folder(), seed, 12, **sizes), "--repeat", 3)
 

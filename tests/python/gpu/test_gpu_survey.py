@@ -114,7 +114,7 @@ def programs_and_flags():
             yield pytest.param(name, flags, marks=marks, id="-".join((name, *flags)))
 
 
-@pytest.mark.parametrize("name, flags", programs_and_flags())
+@pytest.mark.parametrize("name, flags", list(programs_and_flags()))
 def test_a_program_is_not_changed(programs, name, flags):
     command = programs.python("harmless", name)
     if (alone := programs.run(command, expected=(0, harmless.clients.SKIPPED))).returncode:
