@@ -108,6 +108,14 @@ def problem():
     return make_problem
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """Compiles, runs and records the programs of the tests on a GPU."""
+    from support.gpu import Programs
+
+    return Programs(tmp_path_factory.mktemp("programs"))
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(2026)

@@ -5,7 +5,7 @@ import json
 import pytest
 from conftest import GRADIENTS
 from support.devices import MODES, compare, devices_of, made_capture, real_captures, run, same_everywhere
-from support.gpu import gpus, programs  # noqa: F401
+from support.gpu import gpus
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from support.adapters import SCALE_ADD
-from support.gpu import ORDER_DEPENDENT, assert_same, invocations_of, programs, recorder_lines, saved_tensors, tail  # noqa: F401
+from support.gpu import ORDER_DEPENDENT, assert_same, invocations_of, recorder_lines, saved_tensors, tail
 from support.gpu_kernels import VARIANTS, assert_explained, assert_recorded, variant_of
 from support.problems import recorder_digest
 

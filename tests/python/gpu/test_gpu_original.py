@@ -7,7 +7,7 @@ import shutil
 import h5py
 import pytest
 from support.adapters import SCALE_ADD
-from support.gpu import ORDER_DEPENDENT, invocations_of, programs  # noqa: F401
+from support.gpu import ORDER_DEPENDENT, invocations_of
 from support.gpu_kernels import VARIANTS, variant_of
 
 REPEAT = 200

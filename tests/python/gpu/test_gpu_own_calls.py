@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import BUILD
-from support.gpu import ORDER_DEPENDENT, assert_same, invocations_of, programs, saved_tensors  # noqa: F401
+from support.gpu import ORDER_DEPENDENT, assert_same, invocations_of, saved_tensors
 
 pytestmark = pytest.mark.gpu("torch")
 LIBRARY = BUILD / "lib" / "libmsda.so"

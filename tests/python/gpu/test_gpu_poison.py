@@ -5,7 +5,7 @@ import json
 
 import pytest
 from support.adapters import POISON
-from support.gpu import invocations_of, programs, share_of  # noqa: F401
+from support.gpu import invocations_of, share_of
 
 RUNS = share_of(100)
 # The verdict, and on whose contents y depends where nothing else varies.

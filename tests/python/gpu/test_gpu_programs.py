@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from support.adapters import SCALE_ADD
-from support.gpu import PROGRAMS, Programs, find_nvcc, invocations_of, programs, saved_tensors  # noqa: F401
+from support.gpu import PROGRAMS, Programs, find_nvcc, invocations_of, saved_tensors
 from support.gpu_kernels import VARIANTS, assert_explained, assert_recorded, variant_of
 from support.launches import CLIENT, COL2IM
 from support.problems import backward

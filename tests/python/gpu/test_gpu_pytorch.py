@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from conftest import BUILD, SOURCE
-from support.gpu import assert_same, invocations_of, programs, recorder_lines, saved_tensors, tail  # noqa: F401
+from support.gpu import assert_same, invocations_of, recorder_lines, saved_tensors, tail
 from support.gpu_kernels import assert_explained
 
 from msda_replay import read_capture

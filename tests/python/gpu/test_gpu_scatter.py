@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from support.gpu import invocations_of, missing, programs, share_of  # noqa: F401
+from support.gpu import invocations_of, missing, share_of
 from support.gpu_kernels import assert_explained
 
 from msda_replay import Invocation

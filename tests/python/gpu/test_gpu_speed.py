@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from support.gpu import invocations_of, programs  # noqa: F401
+from support.gpu import invocations_of
 
 TINY_LIMIT, STALL_LIMIT, DIGEST_LIMIT_US = 1.03, 1.3, 60
 ROUNDS, FEWEST, LONGEST_S, CHANCE = 15, 7, 50, 0.02  # of the tiny launches

@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 import pytest
-from support.gpu import programs  # noqa: F401
+
 
 INSTRUCTIONS = ("RED", "ATOMG", "ATOM", "shared")
 TYPES = {"float32": "uint32", "float64": "uint64", "float16": "uint16", "bfloat16": "uint16"}

@@ -6,7 +6,7 @@ import re
 import sys
 
 import pytest
-from support.gpu import PROGRAMS, programs, tail  # noqa: F401
+from support.gpu import PROGRAMS, tail
 
 sys.path.insert(0, str(PROGRAMS))
 import harmless  # noqa: E402

@@ -4,7 +4,7 @@ import re
 import statistics
 
 import pytest
-from support.gpu import assert_same, invocations_of, programs, saved_tensors  # noqa: F401
+from support.gpu import assert_same, invocations_of, saved_tensors
 
 gpu = pytest.mark.gpu("torch", "triton", "msda_triton")
 RUNS = 3  # with the recorder, and without

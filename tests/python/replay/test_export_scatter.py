@@ -63,17 +63,17 @@ def steps_in(out):
 
 
 @pytest.fixture(scope="module")
-def programs(request, export, imported, tmp_path_factory):  # noqa: F811
+def reproducers(request, export, imported, tmp_path_factory):  # noqa: F811
     """The captures of the cases that are run here, and their programs."""
     folder = tmp_path_factory.mktemp("programs")
-    chosen = [item.callspec.params["case"] for item in request.session.items if "programs" in item.fixturenames]
+    chosen = [item.callspec.params["case"] for item in request.session.items if "reproducers" in item.fixturenames]
     captures = {case: wrong_sign(case, imported, folder / f"{case}.h5") for case in chosen}
     return captures, compile_together(export, captures, folder)
 
 
 @pytest.mark.parametrize("case", [case if "float32" in case else pytest.param(case, marks=pytest.mark.long) for case in SOME])
-def test_programs(replay, export, programs, tmp_path, case):  # noqa: F811
-    captures, run_program_of = programs
+def test_programs(replay, export, reproducers, tmp_path, case):  # noqa: F811
+    captures, run_program_of = reproducers
     _, finding = finding_of(replay, captures[case])
     stored = str(tensors_of(case)[gradient_of(case)].dtype)
     export(captures[case], "pytest", tmp_path / "test_a.py")

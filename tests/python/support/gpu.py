@@ -127,11 +127,6 @@ class Programs:
         return self.run([BUILD / "bin" / "msda-replay", *arguments], expected, limit)
 
 
-@pytest.fixture(scope="session")
-def programs(tmp_path_factory):
-    return Programs(tmp_path_factory.mktemp("programs"))
-
-
 def invocations_of(capture, done, count=None):
     """Returns the recorded calls of a finished program, which must be `count`."""
     assert capture.exists(), f"no capture: {tail(done.stderr)}"
