@@ -5,7 +5,6 @@ import collections
 import numpy as np
 import pytest
 
-
 INSTRUCTIONS = ("RED", "ATOMG", "ATOM", "shared")
 TYPES = {"float32": "uint32", "float64": "uint64", "float16": "uint16", "bfloat16": "uint16"}
 
@@ -24,13 +23,13 @@ def sum_of(kind, instruction, first, second):
     """Returns the bits of the sum that an addition to memory makes of numbers that are given by their bits. Those of float32 to global
     memory flush subnormal numbers and sums to zero of their sign. Others keep them, as a loop of the compiler does that adds to
     float32 in shared memory, unless nvcc's -ftz=true is given."""
-    one, other = number_of(kind, first), number_of(kind, second)
+    a, b = number_of(kind, first), number_of(kind, second)
     if kind == "float32" and instruction != "shared":
-        return int(flushed(flushed(one) + flushed(other)).view(np.uint32))
+        return int(flushed(flushed(a) + flushed(b)).view(np.uint32))
     if kind == "bfloat16":  # by way of float32, which has more than twice the bits: the same as one rounding
-        bits = int((one + other).view(np.uint32))
+        bits = int((a + b).view(np.uint32))
         return (bits + 0x7fff + (bits >> 16 & 1)) >> 16
-    return int((one + other).view(TYPES[kind]))
+    return int((a + b).view(TYPES[kind]))
 
 
 def count_right(kind, lines):
