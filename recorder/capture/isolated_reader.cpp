@@ -23,16 +23,17 @@
 #include <thread>
 #include <utility>
 
-#include "recorder/capture/cbor.h"
-#include "recorder/capture/channel.h"
 #include "recorder/capture/messages.h"
 #include "recorder/capture/trail_data.h"
 #include "recorder/capture/writing.h"
+#include "recorder/process/cbor.h"
+#include "recorder/process/channel.h"
 
 namespace msda::capture {
 namespace {
 
 using Json = nlohmann::json;
+using process::cbor_of, process::Channel, process::json_of_cbor;
 using Kind = Channel::Kind;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

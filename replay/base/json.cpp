@@ -6,16 +6,16 @@
 #include <span>
 #include <vector>
 
-#include "recorder/capture/cbor.h"
+#include "recorder/process/cbor.h"
 
 namespace msda::replay {
 
 std::string bytes_of(const Json& json) {
-  const std::vector<uint8_t> bytes = capture::cbor_of(json);
+  const std::vector<uint8_t> bytes = process::cbor_of(json);
   return {bytes.begin(), bytes.end()};
 }
 
-Json json_of_bytes(std::string_view bytes) { return capture::ordered_json_of_cbor(std::as_bytes(std::span(bytes))); }
+Json json_of_bytes(std::string_view bytes) { return process::ordered_json_of_cbor(std::as_bytes(std::span(bytes))); }
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

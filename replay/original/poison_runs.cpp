@@ -14,8 +14,8 @@
 #include <optional>
 #include <span>
 
-#include "recorder/capture/cbor.h"
-#include "recorder/capture/channel.h"
+#include "recorder/process/cbor.h"
+#include "recorder/process/channel.h"
 #include "replay/original/child_program.h"
 
 namespace msda::replay {
@@ -80,13 +80,13 @@ class Process {
   // Null if it has ended.
   nlohmann::json receive_message() const {
     const auto bytes = receive();
-    return bytes ? capture::json_of_cbor(*bytes) : nlohmann::json();
+    return bytes ? process::json_of_cbor(*bytes) : nlohmann::json();
   }
 
  private:
   pid_t id_ = 0;
   int socket_ = -1;  // the channel's
-  std::optional<capture::Channel> channel_;
+  std::optional<process::Channel> channel_;
 };
 
 // Returns nothing if the process ends before it has sent all.
@@ -154,14 +154,14 @@ struct PoisonReport::Impl {
   explicit Impl(int socket) : channel(socket) {}
 
   void send(const nlohmann::json& message) const {
-    const std::vector<uint8_t> bytes = capture::cbor_of(message);
-    send_bytes(capture::Channel::Kind::kMessage, std::as_bytes(std::span(bytes)));
+    const std::vector<uint8_t> bytes = process::cbor_of(message);
+    send_bytes(process::Channel::Kind::kMessage, std::as_bytes(std::span(bytes)));
   }
-  void send_bytes(capture::Channel::Kind kind, std::span<const std::byte> bytes) const {
+  void send_bytes(process::Channel::Kind kind, std::span<const std::byte> bytes) const {
     if (!channel.send(kind, bytes)) throw CannotRelaunch("nobody listens any more");
   }
 
-  capture::Channel channel;
+  process::Channel channel;
 };
 
 PoisonReport::PoisonReport(int socket) : impl_(std::make_unique<Impl>(socket)) {}
@@ -175,7 +175,7 @@ void PoisonReport::end(const OutputRanges& ranges) {
   impl_->send({{"distinct", std::move(distinct)}});
   for (const auto& range : ranges) {
     for (const auto* const bytes : {&range.first, &range.lowest, &range.highest}) {
-      impl_->send_bytes(capture::Channel::Kind::kData, *bytes);
+      impl_->send_bytes(process::Channel::Kind::kData, *bytes);
     }
   }
 }

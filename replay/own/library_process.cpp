@@ -12,14 +12,14 @@
 #include <csignal>
 #include <cstring>
 
-#include "recorder/capture/cbor.h"
+#include "recorder/process/cbor.h"
 #include "replay/base/errors.h"
 #include "replay/own/library_server.h"
 
 namespace msda::replay {
 namespace {
 
-using Kind = capture::Channel::Kind;
+using Kind = process::Channel::Kind;
 
 // No answer has more: each addend at most seven words, and a word for each element.
 constexpr uint64_t kMostWords = uint64_t{MSDA_OWN_MOST_ADDENDS} * 8;
@@ -42,7 +42,7 @@ LibrarySchema schema_of(const nlohmann::json& json) {
 }
 
 // Checks the frame: the library may have written to the socket.
-bool is_message(const capture::Channel::Frame& frame) {
+bool is_message(const process::Channel::Frame& frame) {
   constexpr uint64_t kMostBytes = 1 << 20;
   return frame.kind == Kind::kMessage && frame.bytes <= kMostBytes;
 }
@@ -98,7 +98,7 @@ void LibraryProcess::start() {
   if (!body) has_ended("as it is loaded");
   nlohmann::json description;
   try {
-    description = capture::json_of_cbor(*body);
+    description = process::json_of_cbor(*body);
     if (description.contains("error")) fail(description.at("error"));
     schema_ = schema_of(description);
   } catch (const nlohmann::json::exception&) {
@@ -144,7 +144,7 @@ LibraryProcess::Answer LibraryProcess::addends(int64_t call, size_t output, int6
 }
 
 void LibraryProcess::send(const Request& request) {
-  const std::vector<uint8_t> message = capture::cbor_of(request.json);
+  const std::vector<uint8_t> message = process::cbor_of(request.json);
   bool sent = channel_->send(Kind::kMessage, std::as_bytes(std::span(message)));
   for (const auto& numbers : request.data) sent = sent && channel_->send(Kind::kData, bytes_of(numbers));
   if (!sent) has_ended(request.words);
@@ -173,7 +173,7 @@ LibraryProcess::Answer LibraryProcess::ask(const Request& request) {
     const auto body = channel_->receive_body(*header);
     if (!body) has_ended(request.words);
     try {
-      const nlohmann::json json = capture::json_of_cbor(*body);
+      const nlohmann::json json = process::json_of_cbor(*body);
       answer.element = json.at("element");
       answer.fault = json.at("fault");
       if (json.at("too_many").get<bool>()) throw BadInput(fmt::format("{}: {}", path_, answer.fault));

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "recorder/capture/channel.h"
+#include "recorder/process/channel.h"
 #include "replay/own/library_schema.h"
 
 namespace msda::replay {
@@ -74,7 +74,7 @@ class LibraryProcess {
   std::string path_;
   Limits limits_;
   std::mutex mutex_;
-  std::optional<capture::Channel> channel_;
+  std::optional<process::Channel> channel_;
   pid_t child_ = -1;  // leads a process group, of which are the processes that the library starts
   int64_t patience_ = 0;
   std::string failed_;  // how it ended

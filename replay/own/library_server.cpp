@@ -21,14 +21,14 @@
 #include <system_error>
 #include <thread>
 
-#include "recorder/capture/cbor.h"
-#include "recorder/capture/channel.h"
+#include "recorder/process/cbor.h"
+#include "recorder/process/channel.h"
 #include "replay/own/library_answers.h"
 
 namespace msda::replay {
 namespace {
 
-using Kind = capture::Channel::Kind;
+using Kind = process::Channel::Kind;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;  // sanitizers reserve more address space than any limit
@@ -170,7 +170,7 @@ class Server {
     while (const auto frame = channel_.receive_header()) {
       const auto body = channel_.receive_body(*frame);
       if (!body) return;
-      handle(capture::json_of_cbor(*body));
+      handle(process::json_of_cbor(*body));
     }
   }
 
@@ -251,7 +251,7 @@ class Server {
   }
 
   void send_message(const nlohmann::json& json) {
-    const std::vector<uint8_t> message = capture::cbor_of(json);
+    const std::vector<uint8_t> message = process::cbor_of(json);
     if (!channel_.send(Kind::kMessage, std::as_bytes(std::span(message)))) end_all();
   }
   void send_data(std::vector<uint64_t>& words) {
@@ -259,7 +259,7 @@ class Server {
     words.clear();
   }
 
-  capture::Channel channel_;
+  process::Channel channel_;
   int cpu_seconds_;
   const msda_own_operator_description* description_ = nullptr;
   std::map<int64_t, std::unique_ptr<OpenedCall>> calls_;

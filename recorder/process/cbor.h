@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace msda::capture {
+namespace msda::process {
 
 // Throws nlohmann::json::exception.
 nlohmann::json json_of_cbor(std::span<const std::byte> cbor);
@@ -17,4 +17,4 @@ std::vector<uint8_t> cbor_of(const nlohmann::json& json);
 nlohmann::ordered_json ordered_json_of_cbor(std::span<const std::byte> cbor);
 std::vector<uint8_t> cbor_of(const nlohmann::ordered_json& json);
 
-}  // namespace msda::capture
+}  // namespace msda::process

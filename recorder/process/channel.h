@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace msda::capture {
+namespace msda::process {
 
 class Channel {
  public:
@@ -39,4 +39,4 @@ class Channel {
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
 };
 
-}  // namespace msda::capture
+}  // namespace msda::process

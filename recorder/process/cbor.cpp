@@ -1,8 +1,8 @@
-#include "recorder/capture/cbor.h"
+#include "recorder/process/cbor.h"
 
 #include <nlohmann/json.hpp>
 
-namespace msda::capture {
+namespace msda::process {
 namespace {
 
 // Reads characters, not bytes: nlohmann/json 3.11.2 takes std::char_traits of what it reads, and libc++ has them for
@@ -23,4 +23,4 @@ nlohmann::ordered_json ordered_json_of_cbor(std::span<const std::byte> cbor) {
 }
 std::vector<uint8_t> cbor_of(const nlohmann::ordered_json& json) { return nlohmann::ordered_json::to_cbor(json); }
 
-}  // namespace msda::capture
+}  // namespace msda::process

@@ -1,4 +1,4 @@
-#include "recorder/capture/channel.h"
+#include "recorder/process/channel.h"
 
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace msda::capture {
+namespace msda::process {
 namespace {
 
 bool send_all(int socket, std::span<const std::byte> bytes) {
@@ -66,4 +66,4 @@ std::optional<std::vector<std::byte>> Channel::receive_body(const Frame& frame) 
   return body;
 }
 
-}  // namespace msda::capture
+}  // namespace msda::process
