@@ -1,4 +1,4 @@
-#include "replay/doctor/spawn.h"
+#include "replay/base/spawn.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
