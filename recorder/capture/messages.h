@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,16 +12,9 @@
 #include "recorder/capture/capture.h"
 #include "recorder/capture/contents.h"
 #include "recorder/capture/reader.h"
+#include "recorder/process/isolated.h"
 
 namespace nlohmann {
-
-template <class T>
-struct adl_serializer<std::optional<T>> {
-  static void to_json(json& to, const std::optional<T>& value) { to = value ? json(*value) : json(); }
-  static void from_json(const json& from, std::optional<T>& value) {
-    value = from.is_null() ? std::nullopt : std::optional<T>(from.get<T>());
-  }
-};
 
 template <>
 struct adl_serializer<std::vector<std::byte>> {

@@ -1,8 +1,9 @@
 // msda-replay relaunch-poisoned: what `run --poison` starts, to launch a recorded kernel in another process.
 #include <CLI/CLI.hpp>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <memory>
 
@@ -16,17 +17,18 @@ namespace msda::replay {
 namespace {
 
 struct WorkerOptions : Options {
-  PoisonWork work;
+  size_t first = 0;  // setting
 };
 
 int run_poison_worker(const WorkerOptions& options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a kernel that never ends does not outlive the command
-  PoisonReport report(options.work.socket);
+  syscall(SYS_close_range, process::FencedProcess::kSocket + 1, ~0U, 0);  // glibc before 2.34 lacks close_range()
+  PoisonReport report;
   try {
     const capture::IsolatedReader reader(options.capture);
     const auto ids = chosen_invocations(options, reader);
     Original original(options, reader);
-    original.run_poisoned(reader.invocation(ids.front()), options.work.first, report);
+    original.run_poisoned(reader.invocation(ids.front()), options.first, report);
   } catch (const std::exception& e) {
     report.fail(e.what());
   }
@@ -41,7 +43,7 @@ void add_poison_worker_command(CLI::App& app, int& status) {
   command->group("");  // not shown by --help
   add_capture(*command, *options);
   add_invocation(*command, *options);
-  command->add_option("--first", options->work.first, "Begin with this setting");
+  command->add_option("--first", options->first, "Begin with this setting");
   command->add_option("--repeat", options->repeat, "Launches in each setting");
   command->add_option("--device", options->device, "As run's");
   command->add_option("--block", options->block, "As run's");

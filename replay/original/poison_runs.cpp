@@ -2,21 +2,17 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
 #include <span>
+#include <system_error>
+#include <utility>
 
-#include "recorder/process/cbor.h"
-#include "recorder/process/channel.h"
-#include "replay/original/child_program.h"
+#include "replay/base/spawn.h"
+#include "replay/original/relaunch.h"
 
 namespace msda::replay {
 namespace {
@@ -24,14 +20,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using State = PoisonOutcome::State;
 
-constexpr int kSocket = PoisonWork{}.socket;
 // The driver starts, and the launch as recorded is measured, within the first limit; the others are multiples of that.
 constexpr double kFirstLimitSeconds = 120, kLeastLimitSeconds = 10, kLimitTimes = 20;
 
 std::vector<std::string> command_of(const Options& options, const capture::Invocation& invocation, size_t first) {
   std::vector<std::string> command{
-      "msda-replay", "relaunch-poisoned",   "--invocation", fmt::to_string(invocation.id),
-      "--first",     fmt::to_string(first), "--repeat",     fmt::to_string(poison_runs(options))};
+      "/proc/self/exe", "relaunch-poisoned",   "--invocation", fmt::to_string(invocation.id),
+      "--first",        fmt::to_string(first), "--repeat",     fmt::to_string(poison_runs(options))};
   for (const auto& [flag, value] : {std::pair{"--device", options.device},
                                     {"--block", options.block},
                                     {"--kernel-digest", options.kernel_digest}}) {
@@ -41,65 +36,15 @@ std::vector<std::string> command_of(const Options& options, const capture::Invoc
   return command;
 }
 
-// A running process, and the socket to it.
-class Process {
- public:
-  explicit Process(const std::vector<std::string>& command) {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw CannotRelaunch("no socket can be made");
-    socket_ = ends[0];
-    channel_.emplace(ends[0]);
-    const int error =
-        start({"/proc/self/exe", command, {{ends[1], kSocket}, {STDERR_FILENO, STDERR_FILENO}}, false}, id_);
-    close(ends[1]);
-    if (error != 0) throw CannotRelaunch("no process can be started for --poison");
-  }
-  ~Process() {
-    kill(id_, SIGKILL);  // a kernel may still run
-    int status = 0;
-    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-    }
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  // Returns whether it says something, or ends, within so many seconds.
-  bool wait_for(double seconds) const {
-    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
-    for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-      pollfd news{socket_, POLLIN, 0};
-      const int ready = poll(&news, 1, static_cast<int>(std::max<int64_t>(left, 0)));
-      if (ready >= 0 || errno != EINTR) return ready > 0;
-    }
-  }
-  std::optional<std::vector<std::byte>> receive() const {
-    const auto frame = channel_->receive_header();
-    return frame ? channel_->receive_body(*frame) : std::nullopt;
-  }
-  // Null if it has ended.
-  nlohmann::json receive_message() const {
-    const auto bytes = receive();
-    return bytes ? process::json_of_cbor(*bytes) : nlohmann::json();
-  }
-
- private:
-  pid_t id_ = 0;
-  int socket_ = -1;  // the channel's
-  std::optional<process::Channel> channel_;
-};
-
-// Returns nothing if the process ends before it has sent all.
-std::optional<OutputRanges> receive_ranges(const Process& process, const nlohmann::json& distinct) {
+// `sent`: the bytes of each range, in the order in which PoisonReport sends them. Returns nothing if some are missing.
+std::optional<OutputRanges> ranges_of(const nlohmann::json& distinct, std::vector<std::vector<std::byte>> sent) {
+  if (sent.size() != 3 * distinct.size()) return std::nullopt;
   OutputRanges ranges;
-  for (const nlohmann::json& count : distinct) {
-    RepeatedLaunch::Range& range = ranges.emplace_back();
-    range.distinct = count.get<int64_t>();
-    for (auto* const bytes : {&range.first, &range.lowest, &range.highest}) {
-      auto received = process.receive();
-      if (!received) return std::nullopt;
-      *bytes = *std::move(received);
-    }
+  for (size_t i = 0; i < distinct.size(); ++i) {
+    ranges.push_back({.distinct = distinct[i],
+                      .lowest = std::move(sent[3 * i + 1]),
+                      .highest = std::move(sent[3 * i + 2]),
+                      .first = std::move(sent[3 * i])});
   }
   return ranges;
 }
@@ -111,20 +56,30 @@ class Run {
       : outcomes_(outcomes), take_(take), measured_(measured) {}
 
   // Returns the next setting to be run.
-  size_t run(const Process& process, size_t next) {
+  size_t run(process::FencedProcess& process, size_t next) {
+    using Limit = std::chrono::duration<double>;
+    process::Channel& channel = process.channel();
+    const auto allow = [&](double seconds) {
+      channel.allow(std::chrono::duration_cast<std::chrono::milliseconds>(Limit(seconds)));
+    };
     while (next < outcomes_.size()) {
       const double limit =
           !running_ || next == 0 ? kFirstLimitSeconds : std::max(kLeastLimitSeconds, kLimitTimes * measured_);
-      if (!process.wait_for(limit)) return fail(State::kHung, fmt::format("stopped after {:.0f} s", limit), next);
-      const nlohmann::json message = process.receive_message();
-      if (message.is_null()) return fail(State::kFaulted, "its process ended", next);
-      if (message.contains("failure")) return fail(State::kFaulted, message["failure"].get<std::string>(), next);
-      if (message.contains("begin")) {
+      std::vector<std::vector<std::byte>> sent;
+      allow(limit);
+      const auto message = channel.receive([&](uint64_t bytes) {
+        allow(kFirstLimitSeconds);  // the launches have ended, and what is left is to be sent
+        return std::span(sent.emplace_back(bytes));
+      });
+      if (!message && errno == EAGAIN) return fail(State::kHung, fmt::format("stopped after {:.0f} s", limit), next);
+      if (!message) return fail(State::kFaulted, "its process ended", next);
+      if (message->contains("failure")) return fail(State::kFaulted, message->at("failure"), next);
+      if (message->contains("begin")) {
         running_ = true;
         begun_ = Clock::now();
         continue;
       }
-      auto ranges = receive_ranges(process, message["distinct"]);
+      auto ranges = ranges_of(message->at("distinct"), std::move(sent));
       if (!ranges) return fail(State::kFaulted, "its process ended", next);
       if (next == 0) measured_ = std::chrono::duration<double>(Clock::now() - begun_).count();
       take_(next++, *std::move(ranges));
@@ -150,37 +105,21 @@ class Run {
 
 }  // namespace
 
-struct PoisonReport::Impl {
-  explicit Impl(int socket) : channel(socket) {}
-
-  void send(const nlohmann::json& message) const {
-    const std::vector<uint8_t> bytes = process::cbor_of(message);
-    send_bytes(process::Channel::Kind::kMessage, std::as_bytes(std::span(bytes)));
-  }
-  void send_bytes(process::Channel::Kind kind, std::span<const std::byte> bytes) const {
-    if (!channel.send(kind, bytes)) throw CannotRelaunch("nobody listens any more");
-  }
-
-  process::Channel channel;
-};
-
-PoisonReport::PoisonReport(int socket) : impl_(std::make_unique<Impl>(socket)) {}
-PoisonReport::~PoisonReport() = default;
-
-void PoisonReport::begin() { impl_->send({{"begin", true}}); }
+void PoisonReport::send(const nlohmann::json& message) const {
+  if (!channel_.send(message)) throw CannotRelaunch("nobody listens any more");
+}
 
 void PoisonReport::end(const OutputRanges& ranges) {
   nlohmann::json distinct = nlohmann::json::array();
-  for (const auto& range : ranges) distinct.push_back(range.distinct);
-  impl_->send({{"distinct", std::move(distinct)}});
+  bool sent = true;
   for (const auto& range : ranges) {
+    distinct.push_back(range.distinct);
     for (const auto* const bytes : {&range.first, &range.lowest, &range.highest}) {
-      impl_->send_bytes(process::Channel::Kind::kData, *bytes);
+      sent = sent && channel_.send_data(*bytes);
     }
   }
+  if (sent) send({{"distinct", std::move(distinct)}});
 }
-
-void PoisonReport::fail(const std::string& message) { impl_->send({{"failure", message}}); }
 
 std::vector<PoisonOutcome> run_settings(const Options& options, const capture::Invocation& invocation,
                                         const std::vector<PoisonSetting>& settings,
@@ -189,8 +128,14 @@ std::vector<PoisonOutcome> run_settings(const Options& options, const capture::I
   for (const PoisonSetting& setting : settings) outcomes.push_back({setting, State::kRan, ""});
   double measured = 0;
   for (size_t next = 0; next < settings.size();) {
-    const Process process(command_of(options, invocation, next));
-    next = Run(outcomes, take, measured).run(process, next);
+    const Spawn worker{.command = command_of(options, invocation, next)};
+    std::optional<process::FencedProcess> process;
+    try {
+      process.emplace([&](int socket) { return spawn_fenced(worker, socket); });
+    } catch (const std::system_error&) {
+      throw CannotRelaunch("no process can be started for --poison");
+    }
+    next = Run(outcomes, take, measured).run(*process, next);
   }
   return outcomes;
 }

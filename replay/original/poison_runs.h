@@ -3,14 +3,16 @@
 // process.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "recorder/capture/isolated_reader.h"
+#include "recorder/process/fenced_process.h"
 #include "replay/base/options.h"
 #include "replay/original/poison_result.h"
 #include "replay/original/repeated_launch.h"
@@ -22,25 +24,14 @@ using OutputRanges = std::vector<RepeatedLaunch::Range>;
 // In the process of its own: what it sends to the other one. The functions throw CannotRelaunch if that has ended.
 class PoisonReport {
  public:
-  // Owns the socket.
-  explicit PoisonReport(int socket);
-  ~PoisonReport();
-  PoisonReport(const PoisonReport&) = delete;
-  PoisonReport& operator=(const PoisonReport&) = delete;
-
-  void begin();  // a setting
+  void begin() { send({{"begin", true}}); }  // a setting
   void end(const OutputRanges& ranges);
-  void fail(const std::string& message);
+  void fail(const std::string& message) { send({{"failure", message}}); }
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
+  void send(const nlohmann::json& message) const;
 
-// What it was started with.
-struct PoisonWork {
-  int socket = 3;
-  size_t first = 0;  // setting
+  process::Channel channel_{process::FencedProcess::kSocket};
 };
 
 // Starts `msda-replay relaunch-poisoned` for the invocation, again after every setting that fails, and calls

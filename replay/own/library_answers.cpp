@@ -24,13 +24,12 @@ std::string shown(const char* text, size_t most) {
 }
 
 OpenedCall::OpenedCall(const msda_own_operator_description& description, std::vector<int64_t> sizes,
-                       std::vector<std::vector<int64_t>> shapes)
-    : of_(description), sizes_(std::move(sizes)), shapes_(std::move(shapes)), numbers_(shapes_.size()) {}
-
-void OpenedCall::add_value(std::string name, bool is_integer, int64_t integer, double real) {
-  names_.push_back(std::move(name));
-  values_.push_back({names_.back().c_str(), is_integer, integer, real});
-}
+                       std::vector<std::vector<int64_t>> shapes, std::vector<LibraryProcess::Value> values)
+    : of_(description),
+      sizes_(std::move(sizes)),
+      shapes_(std::move(shapes)),
+      numbers_(shapes_.size()),
+      given_(std::move(values)) {}
 
 std::string OpenedCall::open() {
   for (size_t i = 0; i < shapes_.size(); ++i) {
@@ -39,6 +38,9 @@ std::string OpenedCall::open() {
     const bool integers = of_.tensors[i].is_integer != 0 && of_.tensors[i].role != MSDA_OWN_OUTPUT;
     const int64_t* numbers = numbers_[i].empty() ? &kNone : numbers_[i].data();
     data_.push_back({shapes_[i].data(), integers ? numbers : nullptr});
+  }
+  for (const LibraryProcess::Value& value : given_) {
+    values_.push_back({value.name.c_str(), value.integer.has_value(), value.integer.value_or(0), value.real});
   }
   call_ = {sizes_.data(), data_.data(), static_cast<int32_t>(values_.size()), values_.data()};
   if (of_.open == nullptr) return "";

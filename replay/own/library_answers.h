@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "replay/own/library_schema.h"
+#include "replay/own/library_process.h"
 
 namespace msda::replay {
 
@@ -18,15 +17,13 @@ std::string shown(const char* text, size_t most);
 class OpenedCall {
  public:
   OpenedCall(const msda_own_operator_description& description, std::vector<int64_t> sizes,
-             std::vector<std::vector<int64_t>> shapes);
+             std::vector<std::vector<int64_t>> shapes, std::vector<LibraryProcess::Value> values);
   OpenedCall(const OpenedCall&) = delete;
   OpenedCall& operator=(const OpenedCall&) = delete;
 
-  void add_value(std::string name, bool is_integer, int64_t integer, double real);
-  size_t tensor_count() const { return shapes_.size(); }
   std::vector<int64_t>& numbers(size_t tensor) { return numbers_[tensor]; }
 
-  // After all of these have been given. What the library refuses the call for, or nothing.
+  // Call it when the numbers of all tensors have been given. Returns what the library refuses the call for, or nothing.
   std::string open();
   void close();
 
@@ -42,7 +39,7 @@ class OpenedCall {
   std::vector<int64_t> sizes_;
   std::vector<std::vector<int64_t>> shapes_, numbers_;
   std::vector<msda_own_data> data_;
-  std::deque<std::string> names_;
+  std::vector<LibraryProcess::Value> given_;
   std::vector<msda_own_value> values_;
   msda_own_call call_{};
   void* state_ = nullptr;

@@ -2,9 +2,8 @@
 // one line. The process is forked as the command line is read, when there is one thread.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -12,10 +11,17 @@
 #include <variant>
 #include <vector>
 
-#include "recorder/process/channel.h"
+#include "recorder/process/fenced_process.h"
 #include "replay/own/library_schema.h"
 
+namespace msda::process {
+template <class Server>
+class Isolated;
+}
+
 namespace msda::replay {
+
+class LibraryServer;
 
 class LibraryProcess {
  public:
@@ -53,6 +59,7 @@ class LibraryProcess {
     std::vector<uint64_t> words;  // as library_schema.h says; not checked
     int64_t element = -1;         // the first that something is wrong with, of those asked for
     std::string fault;
+    bool has_too_many = false;  // addends; then the functions throw the fault
   };
   Answer coordinates(int64_t call, size_t output, int64_t first, int64_t count);
   // `cells`: those of each element after the other. What is wrong with an addend leaves it out.
@@ -62,20 +69,16 @@ class LibraryProcess {
   [[noreturn]] void refuse_answer();
 
  private:
-  struct Request;
-  void start();
-  Answer ask(const Request& request);
-  void send(const Request& request);
-  void allow_time(int64_t more);
-  int await_end(bool may_run_on);
-  [[noreturn]] void has_ended(const char* asked);
+  void begin(const char* asked, int64_t more_seconds);
+  Answer receive();
+  [[noreturn]] void report(const process::Failure& failure);
   [[noreturn]] void fail(const std::string& what);
 
   std::string path_;
   Limits limits_;
   std::mutex mutex_;
-  std::optional<process::Channel> channel_;
-  pid_t child_ = -1;  // leads a process group, of which are the processes that the library starts
+  std::unique_ptr<process::Isolated<LibraryServer>> process_;
+  const char* asked_ = "";  // for messages
   int64_t patience_ = 0;
   std::string failed_;  // how it ended
   int64_t calls_ = 0;
