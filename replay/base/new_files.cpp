@@ -17,31 +17,25 @@
 namespace msda::replay {
 namespace {
 
-bool is_unsupported(int error) { return error == EINVAL || error == ENOSYS; }
-
 int rename_file(const std::string& from, const std::string& to) {
   return rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
-// 0 or an errno, also for what a file system lacks that has no hard links (FUSE).
 int link_file(const std::string& from, const std::string& to) {
   return ::link(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
-bool lacks_links(int error) { return error == EPERM || error == EOPNOTSUPP || is_unsupported(error); }
+// Returns whether the error is that of a file system that has no hard links, as FUSE may be.
+bool lacks_links(int error) { return error == EPERM || error == EOPNOTSUPP || error == EINVAL || error == ENOSYS; }
 
-// Never replaces a file, but for one that appears at that moment where the file system can do no better. Returns 0 or
-// an errno.
+// Never replaces a file, but for one that appears at that moment on a file system without hard links. Returns 0 or an
+// errno.
 int rename_without_replacing(const std::string& from, const std::string& to) {
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  if (!is_unsupported(errno)) return errno;
-  if (const int error = link_file(from, to); !lacks_links(error)) {
-    if (error == 0) ::unlink(from.c_str());
-    return error;
-  }
+  const int error = link_file(from, to);
+  if (error == 0) ::unlink(from.c_str());
+  if (!lacks_links(error)) return error;
   struct stat there {};
-  if (lstat(to.c_str(), &there) == 0) return EEXIST;
-  return errno == ENOENT ? rename_file(from, to) : errno;
+  return lstat(to.c_str(), &there) == 0 ? EEXIST : rename_file(from, to);
 }
 
 // Makes a second name for the file or, if links are unavailable, a copy. Returns an errno.
@@ -51,10 +45,6 @@ int set_aside(const std::string& path, const std::string& aside) {
   std::error_code failed;
   std::filesystem::copy_file(path, aside, failed);
   return failed.value();
-}
-
-int swap_names(const std::string& first, const std::string& second) {
-  return renameat2(AT_FDCWD, first.c_str(), AT_FDCWD, second.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -118,27 +108,18 @@ void NewFiles::write(const std::string& path, FileKind kind, std::string_view by
   if (error != 0) fail(path, error);
 }
 
-int NewFiles::replace(File& file) {
-  file.state = File::kExchanged;
-  int error = swap_names(file.temporary, file.path);
-  if (!is_unsupported(error)) return error;
-  file.state = File::kReplaced;
-  file.aside = temporary_beside(file.path);
-  error = set_aside(file.path, file.aside);
-  return error != 0 ? error : rename_file(file.temporary, file.path);
-}
-
 void NewFiles::put(File& file) {
   check(file.path, file.kind);
   struct stat there {};
   int error = 0;
   if (!replace_ || stat(file.path.c_str(), &there) != 0) {
     error = rename_without_replacing(file.temporary, file.path);
-    file.state = File::kMoved;
   } else if (chmod(file.temporary.c_str(), there.st_mode & 07777) != 0) {
     error = errno;
   } else {
-    error = replace(file);
+    file.aside = temporary_beside(file.path);
+    error = set_aside(file.path, file.aside);
+    if (error == 0) error = rename_file(file.temporary, file.path);
   }
   if (error != 0) fail(file.path, error);
 }
@@ -148,12 +129,9 @@ void NewFiles::take_all_back(size_t count) {
   std::string lost;
   while (count-- > 0) {
     const File& file = files_[count];
-    if (file.state == File::kMoved) rename_file(file.path, file.temporary);
-    const bool restored = file.state == File::kExchanged  ? swap_names(file.path, file.temporary) == 0
-                          : file.state == File::kReplaced ? rename_file(file.aside, file.path) == 0
-                                                          : true;
-    const std::string& kept = file.state == File::kExchanged ? file.temporary : file.aside;
-    if (!restored) lost += fmt::format("{}{} is now {}", lost.empty() ? "" : "; ", file.path, kept);
+    const bool replaced = !file.aside.empty();
+    const int error = rename_file(replaced ? file.aside : file.path, replaced ? file.path : file.temporary);
+    if (replaced && error != 0) lost += fmt::format("{}{} is now {}", lost.empty() ? "" : "; ", file.path, file.aside);
   }
   if (lost.empty()) return;
   static_cast<void>(folder_.release());  // so that it stays

@@ -38,11 +38,9 @@ class NewFiles {
   struct File {
     std::string path, temporary;
     FileKind kind;
-    enum { kHere, kMoved, kExchanged, kReplaced } state = kHere;
-    std::string aside = {};  // kReplaced: what was there before
+    std::string aside = {};  // what was there before, once it is replaced
   };
   void put(File& file);
-  int replace(File& file);
   void take_all_back(size_t count);
   std::string temporary_beside(const std::string& path);
   std::string shown(const std::string& path) const;

@@ -18,12 +18,10 @@ namespace {
 
 // Returns -1 and sets errno if it cannot be made.
 int open_without_name(const std::string& folder) {
-  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
-  std::string name = folder + "/msda-replay-XXXXXX";  // file systems that have no such files
-  const int named = ::mkostemp(name.data(), O_CLOEXEC);
-  if (named >= 0) ::unlink(name.c_str());
-  return named;
+  std::string name = folder + "/msda-replay-XXXXXX";
+  const int file = ::mkostemp(name.data(), O_CLOEXEC);
+  if (file >= 0) ::unlink(name.c_str());
+  return file;
 }
 
 }  // namespace
