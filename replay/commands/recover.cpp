@@ -23,39 +23,33 @@ struct RecoverOptions {
 
 int run_recover(const RecoverOptions& options) {
   refuse_to_replace(options.spool, options.output);
-  try {
-    record::Builder builder({options.spool, options.output, options.force, 0, record::version(), /*release=*/false,
-                             /*shared_memory=*/-1,
-                             record::stages_from(options.stages).value_or(record::Stages::kNone)});
-    builder.finish();
-    if (builder.invocations() == 0 && builder.without_room() > 0) {
-      throw BadInput(fmt::format("{}: no room on its disk for what {} holds", options.output, options.spool));
-    }
-    if (builder.invocations() == 0) {
-      throw BadInput(fmt::format("{}: holds no complete invocation: nothing to recover", options.spool));
-    }
-    std::string left_out;
-    if (builder.unfinished() > 0) left_out += fmt::format(", {} more had not ended", builder.unfinished());
-    if (builder.lost() > 0) {
-      left_out += fmt::format(", {} were in shared memory that is gone", builder.lost());
-      const std::string capture = options.spool.substr(0, options.spool.rfind(".spool"));
-      if (std::filesystem::exists(capture)) left_out += ", except for those in " + capture;
-    }
-    if (builder.without_room() > 0)
-      left_out += fmt::format(", no room on the disk for {} more", builder.without_room());
-    if (builder.trailing_bytes() > 0) {
-      left_out += fmt::format(", {} bytes at the end are incomplete", builder.trailing_bytes());
-    }
-    Lines lines;
-    lines.add("{}: {} invocation{}{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s",
-              left_out);
-    for (const auto& [kernel, calls] : builder.stageless()) {
-      lines.add("{} call{} of {} without stages: {}", calls.count, calls.count == 1 ? "" : "s", kernel, calls.why);
-    }
-    print(lines);
-  } catch (const spool::Error& e) {
-    throw BadInput(e.what());
+  record::Builder builder({options.spool, options.output, options.force, 0, record::version(), /*release=*/false,
+                           /*shared_memory=*/-1, record::stages_from(options.stages).value_or(record::Stages::kNone)});
+  builder.finish();
+  if (builder.invocations() == 0 && builder.without_room() > 0) {
+    throw BadInput(fmt::format("{}: no room on its disk for what {} holds", options.output, options.spool));
   }
+  if (builder.invocations() == 0) {
+    throw BadInput(fmt::format("{}: holds no complete invocation: nothing to recover", options.spool));
+  }
+  std::string left_out;
+  if (builder.unfinished() > 0) left_out += fmt::format(", {} more had not ended", builder.unfinished());
+  if (builder.lost() > 0) {
+    left_out += fmt::format(", {} were in shared memory that is gone", builder.lost());
+    const std::string capture = options.spool.substr(0, options.spool.rfind(".spool"));
+    if (std::filesystem::exists(capture)) left_out += ", except for those in " + capture;
+  }
+  if (builder.without_room() > 0) left_out += fmt::format(", no room on the disk for {} more", builder.without_room());
+  if (builder.trailing_bytes() > 0) {
+    left_out += fmt::format(", {} bytes at the end are incomplete", builder.trailing_bytes());
+  }
+  Lines lines;
+  lines.add("{}: {} invocation{}{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s",
+            left_out);
+  for (const auto& [kernel, calls] : builder.stageless()) {
+    lines.add("{} call{} of {} without stages: {}", calls.count, calls.count == 1 ? "" : "s", kernel, calls.why);
+  }
+  print(lines);
   return kWithinTolerance;
 }
 

@@ -65,8 +65,9 @@ void GpuReplay::run(const analysis::DeviceCall& call) {
       }
       auto halves = part->halves();
       if (halves.empty()) {
-        throw TooLarge(fmt::format("{} needs up to {} bytes of its memory, {}", part->least(), bytes,
-                                   refused ? "which it refuses" : fmt::format("and {} are available", budget)));
+        throw std::runtime_error(
+            fmt::format("{} needs up to {} bytes of its memory, {}", part->least(), bytes,
+                        refused ? "which it refuses" : fmt::format("and {} are available", budget)));
       }
       for (auto& half : std::views::reverse(halves)) left.push_back(std::move(half));
     }

@@ -3,17 +3,11 @@
 #pragma once
 
 #include <optional>
-#include <stdexcept>
 
 #include "analysis/model/device_call.h"
 #include "replay/gpu/driver.h"
 
 namespace msda::replay {
-
-// Not even the least part of a call fits.
-struct TooLarge : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 // A stream of one GPU, for one thread at a time.
 class GpuReplay {
@@ -25,8 +19,8 @@ class GpuReplay {
   int gpu() const { return gpu_; }
   // Throws gpu::Failure.
   void open();
-  // Fills in the call's results, in parts that fit. Throws gpu::Failure, TooLarge, or std::runtime_error with libmsda's
-  // message.
+  // Fills in the call's results, in parts that fit. Throws gpu::Failure; or std::runtime_error if not even the least
+  // part fits, or with libmsda's message.
   void run(const analysis::DeviceCall& call);
 
  private:
