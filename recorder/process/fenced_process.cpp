@@ -17,7 +17,8 @@
 namespace msda::process {
 namespace {
 
-[[noreturn]] void run(int socket, pid_t parent, const std::function<void(Channel&)>& serve) {
+[[noreturn]] void run(int socket, pid_t parent, FencedProcess::Errors errors,
+                      const std::function<void(Channel&)>& serve) {
   setpgid(0, 0);
   std::signal(SIGTERM, end_process);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -28,7 +29,8 @@ namespace {
   // the parent's lines.
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fd != socket) dup2(null, fd);
+    const bool is_shown = fd == STDERR_FILENO && errors == FencedProcess::Errors::kShown;
+    if (fd != socket && !is_shown) dup2(null, fd);
   }
   if (socket != FencedProcess::kSocket) dup2(socket, FencedProcess::kSocket);
   fcntl(FencedProcess::kSocket, F_SETFD, FD_CLOEXEC);
@@ -73,22 +75,26 @@ void end_process(int) {
   _exit(0);
 }
 
-pid_t fork_fenced(int socket, const std::function<void(Channel&)>& serve) {
-  const pid_t parent = getpid(), child = fork();
-  if (child == 0) run(socket, parent, serve);
-  if (child > 0) setpgid(child, child);  // as the child does: whoever comes first
-  return child;
+void become(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  fcntl(FencedProcess::kSocket, F_SETFD, 0);
+  execv(arguments[0], arguments.data());
 }
 
-FencedProcess::FencedProcess(const std::function<pid_t(int socket)>& start) {
+FencedProcess::FencedProcess(const std::function<void(Channel&)>& serve, Errors errors) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     throw std::system_error(errno, std::generic_category());
   }
   channel_.emplace(sockets[0]);
   const Channel theirs(sockets[1]);  // closes it
-  child_ = start(sockets[1]);
+  const pid_t parent = getpid();
+  child_ = fork();
+  if (child_ == 0) run(sockets[1], parent, errors, serve);
   if (child_ < 0) throw std::system_error(errno, std::generic_category());
+  setpgid(child_, child_);  // as the child does: whoever comes first
 }
 
 FencedProcess::~FencedProcess() {

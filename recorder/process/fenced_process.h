@@ -8,7 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "recorder/process/channel.h"
 
@@ -45,9 +45,11 @@ class FencedProcess {
  public:
   static constexpr int kSocket = 3;
 
-  // `start` returns the number of a process that leads a process group and has the socket as kSocket, or -1 and sets
-  // errno: fork_fenced(), or what starts a program. Throws std::system_error.
-  explicit FencedProcess(const std::function<pid_t(int socket)>& start);
+  enum class Errors { kHidden, kShown };  // what the process prints to standard error
+
+  // Forks a process in which serve() runs. It leads a process group, keeps nothing that this one has open but the
+  // socket, and ends with this thread, and with it all that it has started. Throws std::system_error.
+  explicit FencedProcess(const std::function<void(Channel&)>& serve, Errors errors = Errors::kHidden);
   FencedProcess(const FencedProcess&) = delete;
   FencedProcess& operator=(const FencedProcess&) = delete;
   ~FencedProcess();
@@ -64,9 +66,8 @@ class FencedProcess {
   int status_ = 0;  // as of waitpid, once it has ended
 };
 
-// Forks a process in which serve() runs. It keeps nothing that this one has open but the socket, and ends with this
-// thread, and with it all that it has started.
-pid_t fork_fenced(int socket, const std::function<void(Channel&)>& serve);
+// In such a process: becomes another program, which has the socket as kSocket. Returns if it cannot be started.
+void become(const std::vector<std::string>& command);
 // In such a process: ends it, and all that it has started.
 [[noreturn]] void end_process(int = 0);
 

@@ -46,8 +46,7 @@ class Isolated {
   template <class... Arguments>
   explicit Isolated(std::function<void(const Failure&)> fail, const Arguments&... arguments) : fail_(std::move(fail)) {
     try {
-      process_.emplace(
-          [&](int socket) { return fork_fenced(socket, [&](Channel& channel) { serve(channel, arguments...); }); });
+      process_.emplace([&](Channel& channel) { serve(channel, arguments...); });
     } catch (const std::system_error& e) {
       fail_with({Failure::How::kNotStarted, e.code().message()});
     }

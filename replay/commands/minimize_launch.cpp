@@ -16,10 +16,10 @@
 #include "recorder/writer/installation.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
-#include "replay/base/spawn.h"
 #include "replay/base/state_file.h"
 #include "replay/base/stop_signals.h"
 #include "replay/base/temporary_folder.h"
+#include "replay/doctor/spawn.h"
 #include "replay/minimize/small_launch.h"
 
 namespace msda::replay {

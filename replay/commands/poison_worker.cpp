@@ -1,10 +1,6 @@
 // msda-replay relaunch-poisoned: what `run --poison` starts, to launch a recorded kernel in another process.
 #include <CLI/CLI.hpp>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <memory>
 
 #include "replay/calls/damage.h"
@@ -21,8 +17,6 @@ struct WorkerOptions : Options {
 };
 
 int run_poison_worker(const WorkerOptions& options) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a kernel that never ends does not outlive the command
-  syscall(SYS_close_range, process::FencedProcess::kSocket + 1, ~0U, 0);  // glibc before 2.34 lacks close_range()
   PoisonReport report;
   try {
     const capture::IsolatedReader reader(options.capture);

@@ -16,10 +16,10 @@
 #include "recorder/writer/program_file.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
-#include "replay/base/spawn.h"
 #include "replay/base/temporary_folder.h"
 #include "replay/doctor/diagnosis.h"
 #include "replay/doctor/observations.h"
+#include "replay/doctor/spawn.h"
 
 namespace msda::replay {
 namespace {

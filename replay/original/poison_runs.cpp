@@ -11,7 +11,6 @@
 #include <system_error>
 #include <utility>
 
-#include "replay/base/spawn.h"
 #include "replay/original/relaunch.h"
 
 namespace msda::replay {
@@ -123,21 +122,19 @@ void PoisonReport::end(const OutputRanges& ranges) {
 
 std::vector<PoisonOutcome> run_settings(const Options& options, const capture::Invocation& invocation,
                                         const std::vector<PoisonSetting>& settings,
-                                        const std::function<void(size_t, OutputRanges)>& take) {
+                                        const std::function<void(size_t, OutputRanges)>& take) try {
   std::vector<PoisonOutcome> outcomes;
   for (const PoisonSetting& setting : settings) outcomes.push_back({setting, State::kRan, ""});
   double measured = 0;
   for (size_t next = 0; next < settings.size();) {
-    const Spawn worker{.command = command_of(options, invocation, next)};
-    std::optional<process::FencedProcess> process;
-    try {
-      process.emplace([&](int socket) { return spawn_fenced(worker, socket); });
-    } catch (const std::system_error&) {
-      throw CannotRelaunch("no process can be started for --poison");
-    }
-    next = Run(outcomes, take, measured).run(*process, next);
+    const std::vector<std::string> command = command_of(options, invocation, next);
+    process::FencedProcess worker([&](const auto&) { process::become(command); },
+                                  process::FencedProcess::Errors::kShown);
+    next = Run(outcomes, take, measured).run(worker, next);
   }
   return outcomes;
+} catch (const std::system_error&) {
+  throw CannotRelaunch("no process can be started for --poison");
 }
 
 int64_t poison_runs(const Options& options) {

@@ -1,7 +1,5 @@
-// Starts another program.
+// Runs another program and waits for it.
 #pragma once
-
-#include <sys/types.h>
 
 #include <chrono>
 #include <map>
@@ -19,10 +17,6 @@ struct Spawn {
                                                      // to this process' standard error
   std::optional<std::chrono::milliseconds> limit{};  // then it is killed
 };
-
-// Starts it as a FencedProcess (recorder/process/fenced_process.h): the leader of a process group, with the socket, and
-// with /dev/null for standard input and output. Returns -1 and sets errno if it cannot be started.
-pid_t spawn_fenced(const Spawn& spawn, int socket);
 
 // Returns the exit status, 128 + N if signal N ended it. Ctrl-C reaches the program and not this process. Throws
 // BadInput if it cannot be started.

@@ -1,4 +1,4 @@
-#include "replay/base/spawn.h"
+#include "replay/doctor/spawn.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,6 @@
 #include <cstring>
 #include <thread>
 
-#include "recorder/process/fenced_process.h"
 #include "replay/base/errors.h"
 
 namespace msda::replay {
@@ -52,31 +51,6 @@ class InterruptsIgnored {
   struct sigaction before_ {};
 };
 
-// What a program is started with.
-class Setting {
- public:
-  Setting() {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-  }
-  ~Setting() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
-  // Returns an errno, or 0.
-  int start(const Spawn& spawn, pid_t& child) const {
-    std::vector<std::string> command = spawn.command, variables = environment_of(spawn);
-    return posix_spawnp(&child, command[0].c_str(), &actions, &attributes, pointers_to(command).data(),
-                        pointers_to(variables).data());
-  }
-
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-};
-
 int wait_for(pid_t child, const std::optional<std::chrono::milliseconds>& limit) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + limit.value_or(std::chrono::milliseconds(0));
@@ -93,35 +67,29 @@ int wait_for(pid_t child, const std::optional<std::chrono::milliseconds>& limit)
 
 }  // namespace
 
-pid_t spawn_fenced(const Spawn& spawn, int socket) {
-  Setting setting;
-  posix_spawn_file_actions_adddup2(&setting.actions, socket, process::FencedProcess::kSocket);
-  for (const int standard : {STDIN_FILENO, STDOUT_FILENO}) {
-    posix_spawn_file_actions_addopen(&setting.actions, standard, "/dev/null", O_RDWR, 0);
-  }
-  posix_spawnattr_setflags(&setting.attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t child = 0;
-  errno = setting.start(spawn, child);
-  return errno == 0 ? child : -1;
-}
-
 int spawn_and_wait(const Spawn& spawn) {
-  Setting setting;
+  std::vector<std::string> command = spawn.command, variables = environment_of(spawn);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
   if (!spawn.output.empty()) {
-    posix_spawn_file_actions_addopen(&setting.actions, STDERR_FILENO, spawn.output.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, spawn.output.c_str(), O_WRONLY | O_CREAT | O_APPEND,
+                                     0600);
   }
-  posix_spawn_file_actions_adddup2(&setting.actions, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
   const InterruptsIgnored ignored;
   sigset_t interrupt;
   sigemptyset(&interrupt);
   if (!ignored.were_ignored()) sigaddset(&interrupt, SIGINT);
-  posix_spawnattr_setsigdefault(&setting.attributes, &interrupt);
-  posix_spawnattr_setflags(&setting.attributes, POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setsigdefault(&attributes, &interrupt);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t child = 0;
-  if (const int error = setting.start(spawn, child); error != 0) {
-    throw BadInput(fmt::format("{}: cannot start it: {}", spawn.command[0], std::strerror(error)));
-  }
+  const int error = posix_spawnp(&child, command[0].c_str(), &actions, &attributes, pointers_to(command).data(),
+                                 pointers_to(variables).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw BadInput(fmt::format("{}: cannot start it: {}", command[0], std::strerror(error)));
   return wait_for(child, spawn.limit);
 }
 
