@@ -12,7 +12,7 @@
 #include "replay/base/progress.h"
 #include "replay/diff/trail_outcome.h"
 #include "replay/diff/trail_ranks.h"
-#include "replay/report/html/trails.h"
+#include "replay/report/html/frame.h"
 #include "replay/report/terminal.h"
 
 namespace msda::replay {
@@ -40,7 +40,13 @@ int diff_trails(const TrailsToCompare& trails) {
   if (!trails.quiet) lines.append(outcome.text);
   if (trails.json != "-") print(lines);
   if (!trails.json.empty()) write_json(trails.json, outcome.json);
-  if (!trails.page.empty()) page.write(html_of_trails(outcome.json, outcome.headline, record::version()));
+  if (!trails.page.empty()) {
+    page.write(page_of_html(outcome.headline, lines.text(),
+                            {{"kind", "trails"},
+                             {"comparison", outcome.json},
+                             {"headline", outcome.headline},
+                             {"version", record::version()}}));
+  }
   return outcome.is_equal() ? kWithinTolerance : kDrift;
 }
 

@@ -219,4 +219,23 @@ Json simulate_failures(const StressOptions& options, const Simulated& simulated)
   return result;
 }
 
+void check_probability(const Json& stress) {
+  const auto check_numbers = [](const Json& object, std::initializer_list<const char*> names) {
+    for (const char* name : names) object.at(name).get<double>();
+  };
+  check_numbers(stress, {"invocation", "confidence"});
+  check_numbers(stress.at("criterion"), {"atol", "rtol"});
+  check_numbers(stress.at("failure_probability"), {"estimate", "low", "high", "failures", "runs"});
+  for (const char* name : {"capture", "observed", "against"}) stress.at(name).get<std::string>();
+  stress.value("content", "");
+  stress.at("interrupted").get<bool>();
+  for (const char* parts : {"by_cause", "by_tensor"}) {
+    for (const auto& [name, part] : stress.at(parts).items()) check_numbers(part, {"estimate", "low", "high"});
+  }
+  if (!stress.contains("curve")) return;
+  for (const char* name : {"atol", "rtol"}) {
+    for (const Json& point : stress["curve"].at(name)) check_numbers(point, {name, "estimate", "low", "high"});
+  }
+}
+
 }  // namespace msda::replay

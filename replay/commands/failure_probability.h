@@ -24,4 +24,7 @@ Json proportions_of(const std::map<std::string, int64_t>& counts, const analysis
 // interrupted before the first run ended.
 Json simulate_failures(const StressOptions& options, const Simulated& simulated);
 
+// Throws Json::exception unless `stress` has what a page shows of what simulate_failures() returned.
+void check_probability(const Json& stress);
+
 }  // namespace msda::replay

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "recorder/capture/digest.h"
+#include "recorder/text/shell.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
@@ -23,9 +24,9 @@
 #include "replay/commands/shown.h"
 #include "replay/many/many.h"
 #include "replay/report/html/document.h"
-#include "replay/report/html/sections.h"
-#include "replay/report/html/survey.h"
+#include "replay/report/html/frame.h"
 #include "replay/report/joined.h"
+#include "replay/report/survey_outcome.h"
 #include "replay/stages/stage_table.h"
 #include "replay/survey/joined.h"
 #include "replay/survey/print.h"
@@ -173,11 +174,7 @@ class Reporter {
       auto kept = read_kept_json(options_.stress_json);
       if (!kept) throw BadInput(fmt::format("--stress-json {}: cannot read it", options_.stress_json));
       Json stress = *std::move(kept);
-      Html tried;
-      add_probability(tried, stress);
-      stress.at("invocation").get<int64_t>();
-      stress.at("capture").get<std::string>();
-      stress.value("content", "");
+      check_probability(stress);
       return stress;
     } catch (const Json::exception&) {
       throw not_from_stress();
@@ -268,7 +265,16 @@ Json write_survey(const ReportOptions& options, const std::string& path) {
   const auto kernels = survey_of(options.capture);
   if (kernels.empty()) return {};
   Json survey = survey_json(options.capture, kernels);
-  page_file(options, path).write(html_of_survey(survey, record::version()));
+  const Json outcome = survey_outcome(survey);
+  const std::string headline = outcome["summary"];
+  page_file(options, path)
+      .write(page_of_html(headline, survey_text(options.capture, kernels, false, 100).text(),
+                          {{"kind", "survey"},
+                           {"survey", survey},
+                           {"headline", headline},
+                           {"grade", outcome["grade"]},
+                           {"word", text::shell_word(options.capture)},
+                           {"version", record::version()}}));
   return survey;
 }
 

@@ -18,7 +18,7 @@ analysis::AtFault at_fault_of(const nlohmann::ordered_json& name);
 nlohmann::ordered_json shortened(const nlohmann::ordered_json& result);
 
 // Returns docs/run-many.schema.json. `outcomes` has one for each capture: shortened, or an error (replay/many/many.h),
-// or, if the capture's survey is shown, "survey" (survey_outcome() in replay/report/html/survey.h).
+// or, if the capture's survey is shown, "survey" (survey_outcome.h).
 nlohmann::ordered_json join(const std::vector<nlohmann::ordered_json>& outcomes);
 
 Page joined_text(const nlohmann::ordered_json& joined, const ReportSettings& settings);

@@ -55,9 +55,10 @@ enum class Grade { kGood, kUndecided, kDrift, kWrong };
 Grade grade_of(const Conclusion& conclusion);
 const char* name_of(Grade grade);
 
-// docs/run.schema.json.
+// docs/run.schema.json; and one of its invocations.
 nlohmann::ordered_json to_json(const std::string& capture, const std::vector<InvocationResult>& results,
                                const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
                                const Conclusion& conclusion);
+nlohmann::ordered_json to_json(const InvocationResult& result);
 
 }  // namespace msda::replay

@@ -117,6 +117,8 @@ Json to_json(const analysis::Finding& f) {
   return json;
 }
 
+}  // namespace
+
 Json to_json(const InvocationResult& result) {
   const capture::CallFacts& facts = result.invocation.facts;
   Json json = {{"id", result.invocation.id},
@@ -176,8 +178,6 @@ Json to_json(const InvocationResult& result) {
   json["verdict"] = to_json(conclusion_of(result));
   return json;
 }
-
-}  // namespace
 
 Json to_json(const std::string& capture, const std::vector<InvocationResult>& results,
              const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,

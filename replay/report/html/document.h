@@ -1,4 +1,4 @@
-// The report as one page of HTML that needs nothing else.
+// The pages of a capture, and of many.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -36,12 +36,12 @@ struct ReportedCapture {
   std::string version;  // of this program
 };
 
-std::string html_of(const ReportedCapture& report);
+std::string html_of(ReportedCapture report);
 
 // Returns a page over many: what was joined (docs/run-many.schema.json), and the surveys among them
 // (docs/survey-many.schema.json), with a link to each capture's own page. `pages`: their names, by capture; empty for
 // one that could not be read.
-std::string html_of_index(const nlohmann::ordered_json& joined, const nlohmann::ordered_json& surveys,
+std::string html_of_index(nlohmann::ordered_json joined, const nlohmann::ordered_json& surveys,
                           const std::vector<std::string>& pages, const std::string& version);
 
 }  // namespace msda::replay

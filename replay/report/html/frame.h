@@ -1,22 +1,14 @@
-// What all pages of HTML have: the template, and links to their sections.
+// A page of HTML that needs nothing else: a result as JSON, and the script that draws it.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "replay/report/html/writer.h"
+#include "replay/base/json.h"
 
 namespace msda::replay {
 
-// Returns the template with a title and a body.
-std::string page_of_html(const std::string& title, const Html& body);
-
-// One of the figures at the top.
-void add_figure(Html& html, const char* name, const std::string& value);
-
-struct Link {
-  std::string id, text;
-};
-void add_navigation(Html& html, const std::vector<Link>& links);
+// Returns the page. `data` has "kind", which says what to draw: "capture", "index", "survey" or "trails". `text` stands
+// there if no script runs. Whatever a capture brings into the three is shown, and never interpreted.
+std::string page_of_html(const std::string& title, const std::string& text, const Json& data);
 
 }  // namespace msda::replay

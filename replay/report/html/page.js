@@ -1,92 +1,92 @@
-
 "use strict";
-// The page works without this script, which adds filters and keys to the lists of elements.
-for (const section of document.querySelectorAll(".elements")) {
-  const bar = section.querySelector(".filters");
-  const items = [...section.querySelectorAll(".finding")];
-  if (items.length < 6) continue;  // few enough to see at once
-  const input = bar.querySelector("input"), shown = bar.querySelector(".shown"), buttons = [...bar.querySelectorAll("button")];
-  const texts = new Map();
-  const textOf = (item) => {
-    if (!texts.has(item)) texts.set(item, item.textContent.toLowerCase());
-    return texts.get(item);
-  };
-  const update = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const pressed = {};
-    for (const button of buttons) {
-      if (button.getAttribute("aria-pressed") === "true") (pressed[button.dataset.key] ??= []).push(button.dataset.value);
+// Draws the page from the result that is embedded in it. Everything that a capture brings becomes a text or the value of
+// an attribute, never markup.
+
+const SHAPES = new Set(["svg", "path", "rect", "circle", "g", "text", "title"]);
+
+// make("p.note", {id}, "text", another) returns an element with classes, attributes and children; null is left out.
+function make(tag, ...parts) {
+  const [name, ...classes] = tag.split(".");
+  const element = SHAPES.has(name) ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  const style = classes.filter(Boolean).join(" ");
+  if (style) element.setAttribute("class", style);
+  for (const part of parts.flat(Infinity)) {
+    if (part == null || part === "" || part === false) continue;
+    if (part.constructor !== Object) {
+      element.append(part);
+      continue;
     }
-    let count = 0;
-    for (const item of items) {
-      const chosen = Object.entries(pressed).every(([key, values]) => values.includes(item.dataset[key]));
-      item.hidden = !(chosen && words.every((word) => textOf(item).includes(word)));
-      count += !item.hidden;
+    for (const [key, value] of Object.entries(part)) {
+      if (value != null && value !== false) element.setAttribute(key, value === true ? "" : value);
     }
-    const all = count === items.length;
-    shown.textContent = all ? "" : `${count.toLocaleString("en")} of ${items.length.toLocaleString("en")}`;
-  };
-  input.addEventListener("input", update);
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
-      update();
-    });
   }
-  bar.hidden = false;
+  return element;
 }
 
-// j and k go through the elements, / goes to the filter, Escape leaves it.
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const typing = event.target instanceof HTMLInputElement;
-  if (typing) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  if (event.key === "/") {
-    const input = [...document.querySelectorAll(".filters:not([hidden]) input")][0];
-    if (!input) return;
-    event.preventDefault();
-    input.focus();
-    return;
-  }
-  const step = { j: 1, k: -1 }[event.key];
-  if (!step) return;
-  const rows = [...document.querySelectorAll(".finding:not([hidden]) > summary")];
-  if (rows.length === 0) return;
-  const at = rows.indexOf(document.activeElement);
-  const next = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.min(Math.max(at + step, 0), rows.length - 1)];
-  next.focus();
-  next.scrollIntoView({ block: "nearest" });
-});
+// Numbers that JSON or JavaScript cannot hold come as texts.
+const isNumber = (x) => typeof x === "number";
+const count = (n) => n.toLocaleString("en");
+const plural = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
+const sum = (list, value) => list.reduce((all, item) => all + value(item), 0);
+const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+const list = (parts, between = ", ") => parts.filter(Boolean).join(between);
 
-// What is folded is printed where it is a section, and not where it is one of many elements.
-addEventListener("beforeprint", () => {
-  for (const details of document.querySelectorAll("details.maps:not([open])")) {
-    details.open = true;
-    details.dataset.folded = "";
+// printf's %.{digits}g
+function general(x, digits) {
+  if (!isNumber(x)) return x ?? "";
+  if (Object.is(x, -0)) return "-0";
+  const [mantissa, exponent] = x.toExponential(digits - 1).split("e");
+  const withoutZeros = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  if (exponent < -4 || exponent >= digits) {
+    return `${withoutZeros(mantissa)}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
   }
-});
-addEventListener("afterprint", () => {
-  for (const details of document.querySelectorAll("details[data-folded]")) {
-    details.open = false;
-    delete details.dataset.folded;
-  }
-});
-
-// The link of the section that is read.
-const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
-if (links.size > 0 && "IntersectionObserver" in window) {
-  const visible = new Set();
-  const observer = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) isIntersecting ? visible.add(target.id) : visible.delete(target.id);
-    const here = [...links.keys()].find((id) => visible.has(id));
-    if (!here) return;
-    for (const [id, link] of links) link.classList.toggle("here", id === here);
-  });
-  for (const id of links.keys()) {
-    const target = document.getElementById(id);
-    if (target) observer.observe(target);
-  }
+  return withoutZeros(x.toFixed(digits - 1 - exponent));
 }
+
+function plain(value) {
+  if (Array.isArray(value)) return value.map(plain).join(" ");
+  if (value?.constructor === Object) return Object.entries(value).map(([name, part]) => `${name} ${plain(part)}`).join(", ");
+  return String(value);
+}
+
+const indexText = (index) => `[${index.join(",")}]`;
+const elementName = (finding) => finding.tensor + indexText(finding.index);
+
+const chip = (kind, text) => make(`span.chip.${kind}`, text);
+const chips = (...parts) => make("p.chips", parts);
+const command = (text) => make("pre.command", { tabindex: "0" }, make("code", text));
+const quiet = (text) => make("p.quiet", text);
+const note = (text) => make("p.note", text);
+const lines = (texts) => (texts.length > 0 ? make("pre.text", { tabindex: "0" }, texts.map((text) => `${text}\n`)) : null);
+
+// A description list of those rows that have a text.
+function described(style, rows) {
+  const shown = rows.filter(([, text]) => text != null && text !== "" && text !== false);
+  return shown.length ? make(`dl.${style}`, shown.map(([name, text]) => [make("dt", name), make(style === "facts" ? "dd.mono" : "dd", text)])) : null;
+}
+const facts = (object) => described("facts", Object.entries(object).map(([name, value]) => [name, plain(value)]));
+
+const scrolled = (table) => make("div.scroll", { tabindex: "0" }, table);
+
+// A table that scrolls within itself where there is no room for it. The first `texts` columns are texts, the others
+// numbers; a row is a list of cells, the first of which may be {class}.
+function table(names, texts, rows) {
+  const style = (column) => (column < texts ? "" : "number");
+  const cells = (tag, row, more) => {
+    const [attributes, ...rest] = row[0]?.constructor === Object ? row : [null, ...row];
+    return make("tr", attributes, rest.map((cell, column) => (/^T[DH]$/.test(cell?.nodeName) ? cell : make(`${tag}.${style(column)}`, more, cell))));
+  };
+  return scrolled(make("table", make("thead", cells("th", names, { scope: "col" })), rows.map((row) => cells("td", row))));
+}
+
+const section = (id, title, ...parts) => make("section", { id }, make("h2", title), parts);
+
+// The whole page: what stands at its top, links to its sections, and these.
+function drawPage({ style, brand, name, chips: topChips, headline, figures }, links, ...main) {
+  document.body.append(
+    make(`header.top.${style}`, make("p.brand", make("span", brand), make("span.mono", name)), topChips && chips(topChips),
+      make("h1.wrap", headline), figures && make("dl.figures", figures.map(([title, value]) => make("div", make("dt", title), make("dd", value))))),
+    make("div.frame", make("nav", { "aria-label": "Contents" }, links.map(([id, text]) => make("a", { href: `#${id}` }, text))), make("main", main)));
+}
+
+const baseName = (path) => path.slice(path.lastIndexOf("/") + 1);

@@ -15,6 +15,7 @@ from support.launches import CLIENT
 from support.own_operators import CHANNELS, EXAMPLE, ROWS, SEGMENTS, call, random_call, summed  # noqa: F401
 from support.recording import pytestmark as with_recorder
 from support.recording import record
+from support.report_page import read as read_page
 from support.waiting import wait_until
 
 from msda_replay import Invocation, read_capture, write_capture
@@ -80,7 +81,7 @@ def test_other_commands_give_the_same(replay, call, by_library, tmp_path):  # no
     for i, file in enumerate(files):
         replay("minimize", wrong, "--operator", file, "-o", tmp_path / f"small{i}.h5", expect=0)
         page = replay("report", wrong, "--operator", file, "-o", tmp_path / f"{i}.html", expect=1)
-        assert "segment_sum" in (tmp_path / f"{i}.html").read_text() and not page.err
+        assert "segment_sum" in read_page(tmp_path / f"{i}.html").text and not page.err
     (small,), (other,) = (read_capture(tmp_path / f"small{i}.h5").invocations for i in (0, 1))
     assert small.inputs["source"].shape[1] == 1 and small.inputs["source"].shape[0] < ROWS
     for name in small.inputs:

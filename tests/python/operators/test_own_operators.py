@@ -9,6 +9,7 @@ import pytest
 from conftest import SOURCE
 from support.launches import CLIENT
 from support.own_operators import CHANNELS, EXAMPLE, PAGE, ROWS, SEGMENTS, call, random_call, summed  # noqa: F401
+from support.report_page import read as read_page
 from support.recording import pytestmark, record  # noqa: F401
 
 from msda_replay import Invocation, read_capture, write_capture
@@ -69,7 +70,7 @@ def test_other_commands(replay, call, tmp_path):
     assert "implementation_error" in replay("run", small, *given, expect=1).out
     page = tmp_path / "page.html"
     replay("report", wrong, *given, "-o", page, expect=1)
-    assert "segment_sum" in page.read_text()
+    assert "segment_sum" in read_page(page).text
 
 
 SLOPE = {"name": "slope", "outputs": [{

@@ -8,6 +8,7 @@ import h5py
 import pytest
 from conftest import BUILD
 from support.recording import environment, pytestmark, record  # noqa: F401
+from support.report_page import drawn
 from support.report_page import read as read_page
 from support.schemas import check
 
@@ -117,7 +118,7 @@ def test_none_varies(replay, surveys, tmp_path):
     assert replay("survey", surveys, expect=0).out == "none of 1 kernel varied, in 2 surveys\n"
     told = replay("report", surveys, "-o", tmp_path / "pages", expect=0)
     assert told.out.startswith("Kernels vary in 0 of 2 surveys.\n")
-    index = (tmp_path / "pages" / "index.html").read_text()
+    index = drawn(tmp_path / "pages" / "index.html")
     assert "top good" in index and "No kernel varies in any survey." in index and index.count(">Steady<") == 2
 
 
@@ -144,7 +145,7 @@ def test_the_pages(replay, surveys, demo_capture, tmp_path):
         found = truth(capture)
         assert (one["survey"]["kernels"], one["survey"]["launches"]) == (len(found), sum(counts[str(capture)][0] for counts in found.values()))
         assert one["survey"]["varying"] == sum(sum(counts[str(capture)][2:]) > 0 for counts in found.values())
-    text = (tmp_path / "pages" / "index.html").read_text()
+    text = drawn(tmp_path / "pages" / "index.html")
     index = read_page(tmp_path / "pages" / "index.html")
     pages = [link for link in dict.fromkeys(index.links) if link.endswith(".html")]
     assert len(pages) == 4 and text.count(">Varies<") == 3
