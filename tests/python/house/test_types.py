@@ -30,7 +30,7 @@ worst: Finding = result.findings().where(cause="cell_boundary")[0]
 gradient: np.ndarray[typing.Any, typing.Any] = replay("a.h5", 0)["grad_value"]
 write_capture("b.h5", read_capture("a.h5").invocations)
 save_call("c.h5", value=gradient)
-msda_replay.plot_cell(worst)
+msda_replay.report("a.h5", invocation=worst.invocation).save("a.html")
 """
 MISTAKES = """
 msda_replay.open_captures("a.h5")

@@ -12,14 +12,15 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from conftest import DATA, REPLAY
+from conftest import DATA, REPLAY, SOURCE
 from support import browser
 from support.damage import peak_memory
 from support.grid_sample_calls import call_of
 from support.problems import backward, make_problem
 from support.report_page import drawn, read
 
-from msda_replay import Invocation, read_capture, write_capture
+from msda_replay import CommandError, Invocation, read_capture, write_capture
+from msda_replay import report as report_from_python
 
 JUDGED = sorted((DATA / "judged").glob("*.h5.xz"))
 V01 = sorted((DATA / "v0.1").glob("*.h5"))
@@ -430,6 +431,25 @@ def test_json_does_not_replace_the_index(replay, shipped, tmp_path):
     captures = shipped["h200"], shipped["underflow.h5"]
     done = replay("report", *captures, "-o", tmp_path / "pages", "--json", tmp_path / "pages" / "index.html", expect=2)
     assert "give another name" in done.err and not list((tmp_path / "pages").iterdir())
+
+
+def test_the_page_in_python(shipped, tmp_path):
+    page = report_from_python(shipped["h200"], stages=False)
+    page.save(tmp_path / "a.html")
+    with pytest.raises(FileExistsError):
+        page.save(tmp_path / "a.html")
+    assert "cell_boundary" in read(tmp_path / "a.html").text
+    (frame,) = re.findall(r'<iframe srcdoc="([^"]*)"', page._repr_html_())
+    assert html.unescape(frame) == page.html == (tmp_path / "a.html").read_text()
+    with pytest.raises(CommandError, match="missing.h5"):
+        report_from_python(tmp_path / "missing.h5")
+
+
+@pytest.mark.pages("docs/boundary.svg", "It shows the first two drawings of the page of tests/data/h200_border_noalign_0.npz")
+def test_the_picture_in_the_readme(report, shipped):
+    drawings = re.findall(r"<svg class=\"drawing\".*?</svg>", drawn(report(shipped["h200"], "--no-stages")[0]), re.S)[:2]
+    words = [re.findall(r"<text[^>]*>([^<]*)</text>", text) for text in ("".join(drawings), (SOURCE / "docs" / "boundary.svg").read_text())]
+    assert set(words[0]) < set(words[1]) and "-128.0778" in words[0]
 
 
 # Commands that are printed, done as printed.

@@ -1,4 +1,4 @@
-"""Captures of msda-replay in Python: write, open, replay, explain, plot; `python3 -m msda_replay import`; and a pytest plugin.
+"""Captures of msda-replay in Python: write, open, replay, explain, report; `python3 -m msda_replay import`; and a pytest plugin.
 
 docs/python.md shows the functions at work, docs/pytest.md the plugin; docs/capture-format.md describes the file.
 """
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .capture import Capture, CaptureError, Invocation, Result, read_capture, write_capture
-    from .command import CommandError, replay, run
-    from .plots import plot_cell, plot_errors, plot_pyramid
+    from .command import CommandError, Page, replay, report, run
     from .reading import Call, OpenCapture, Tensor, open_capture
     from .results import Finding, Findings, RunResult
     from .save import save_call
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"  # of the whole project: CMakeLists.txt reads this line
 _MODULES = {
     "capture": ("Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"),
-    "command": ("CommandError", "replay", "run"),
-    "plots": ("plot_cell", "plot_errors", "plot_pyramid"),
+    "command": ("CommandError", "Page", "replay", "report", "run"),
     "reading": ("Call", "OpenCapture", "Tensor", "open_capture"),
     "results": ("Finding", "Findings", "RunResult"),
     "save": ("save_call",),
@@ -28,9 +26,9 @@ _MODULES = {
     "trails": ("Trail", "TrailRow", "trail"),
 }
 __all__ = [
-    "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Result", "RunResult",
-    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "plot_cell", "plot_errors", "plot_pyramid", "read_capture",
-    "replay", "run", "save_call", "survey", "trail", "write_capture",
+    "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Page", "Result", "RunResult",
+    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "read_capture", "replay", "report", "run",
+    "save_call", "survey", "trail", "write_capture",
 ]
 
 

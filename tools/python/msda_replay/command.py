@@ -1,15 +1,16 @@
 """Runs the command msda-replay."""
 
+import html
 import json
 import os
 import subprocess
 import tempfile
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 import numpy as np
 
 from .programs import find_program
-from .results import RunResult, number
+from .results import RunResult
 
 _NAME = "msda-replay"
 Path = Union[str, os.PathLike[str]]
@@ -70,6 +71,11 @@ def _flags(values: Dict[str, Any]) -> List[str]:
     return flags
 
 
+def _definitions(operator: Union[Path, Sequence[Path], None]) -> List[str]:
+    files = [] if operator is None else operator if isinstance(operator, (list, tuple)) else [operator]
+    return [word for file in files for word in ("--operator", os.fspath(file))]
+
+
 def run(
     capture: Path,
     *,
@@ -104,25 +110,54 @@ def run(
         "poison_folder": None if poison_folder is None else os.fspath(poison_folder),
         "save_replays": None if save_replays is None else os.fspath(save_replays),
     })
-    definitions = [] if operator is None else operator if isinstance(operator, (list, tuple)) else [operator]
-    for file in definitions:
-        flags += ["--operator", os.fspath(file)]
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
         target = os.path.join(folder, "run.json")  # not a pipe: a large result would be in memory twice
-        messages = _execute(["run", "--quiet", "--json", target, *flags, "--", path], timeout)
+        messages = _execute(["run", "--quiet", "--json", target, *flags, *_definitions(operator), "--", path], timeout)
         with open(target, encoding="ascii") as file:
             return RunResult(path, json.load(file), messages)
 
 
-def contributions(capture: Path, invocation: int, element: str) -> List[Tuple[str, float]]:
-    """Returns what each source adds to an element of a sum, by `msda-replay stages` in float64: the source's name and its addend, in
-    their order; empty where the operator's stages have none. Raises CommandError."""
+class Page:
+    """A page of HTML (docs/commands.md, "report"), which a notebook shows, and `save` writes."""
+
+    def __init__(self, html: str):
+        self.html = html
+
+    def save(self, path: Path) -> None:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(self.html)
+
+    def _repr_html_(self) -> str:
+        # In a frame, since a notebook's own policy would stop the page's script, and its style would reach the notebook.
+        return f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="700" style="border: 0"></iframe>'
+
+
+def report(
+    capture: Path,
+    *,
+    invocation: Union[int, str, None] = None,
+    reference: Optional[int] = None,
+    operator: Union[Path, Sequence[Path], None] = None,
+    mode: Union[str, Sequence[str], None] = None,
+    device: Optional[str] = None,
+    atol: Optional[float] = None,
+    rtol: Optional[float] = None,
+    findings: Optional[int] = None,
+    stages: bool = True,
+    order: bool = False,
+    stress: Optional[int] = None,
+    damaged: bool = False,
+    timeout: Optional[float] = None,
+) -> Page:
+    """Returns the page that `msda-replay report` makes with these flags: where the errors lie, how large they are, and why. Raises
+    CommandError."""
+    flags = _flags({"invocation": invocation, "reference": reference, "mode": mode, "device": device, "atol": atol, "rtol": rtol,
+                    "findings": findings, "no_stages": not stages, "order": order, "stress": stress, "damaged": damaged})
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
-        target = os.path.join(folder, "stages.json")
-        _execute(["stages", "--invocation", str(invocation), "--element", element, "--json", target, "--", os.fspath(capture)], None)
-        with open(target, encoding="ascii") as file:
-            rows = json.load(file)["invocations"][0]["elements"][0]["stages"]
-    return [(row["component"], number(row["values"]["float64"])) for row in rows if row["stage"] == "contributions"]
+        target = os.path.join(folder, "page.html")
+        _execute(["report", "--quiet", "-o", target, *flags, *_definitions(operator), "--", os.fspath(capture)], timeout)
+        with open(target, encoding="utf-8") as file:
+            return Page(file.read())
 
 
 def replay(capture: Path, invocation: int, mode: str = "float64") -> Dict[str, np.ndarray]:
