@@ -17,6 +17,7 @@
 
 #include "recorder/spool/news.h"
 #include "recorder/spool/session_file.h"
+#include "recorder/text/words.h"
 #include "recorder/writer/builder.h"
 #include "recorder/writer/version.h"
 
@@ -26,8 +27,6 @@ namespace {
 constexpr int kSession = 3, kSharedMemory = 4;
 
 bool is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
-
-const char* plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 // Waits for news of the recorded process, and for its end.
 class Target {
@@ -102,24 +101,21 @@ class Target {
 void report_captures(const Options& options, const Builder& builder) {
   const std::string output = builder.output();
   for (const auto& [kernel, count] : builder.unexplained()) {
-    say(fmt::format(
-        "{}: {} call{} of {} not recorded: no combination of padding and align_corners explains the outputs", output,
-        count, plural(count), kernel));
+    say(fmt::format("{}: {} of {} not recorded: no combination of padding and align_corners explains the outputs",
+                    output, text::counted(count, "call"), kernel));
   }
   for (const auto& [kernel, count] : builder.ambiguous()) {
     say(fmt::format(
-        "{}: {} call{} of {}: no sample lies outside the image, so the outputs do not show which padding was used; "
+        "{}: {} of {}: no sample lies outside the image, so the outputs do not show which padding was used; "
         "padding_mode zeros is recorded",
-        output, count, plural(count), kernel));
+        output, text::counted(count, "call"), kernel));
   }
   for (const auto& [kernel, calls] : builder.stageless()) {
-    say(fmt::format("{}: {} call{} of {} without stages: {}", output, calls.count, plural(calls.count), kernel,
-                    calls.why));
+    say(fmt::format("{}: {} of {} without stages: {}", output, text::counted(calls.count, "call"), kernel, calls.why));
   }
   if (builder.without_room() > 0) {
     say(fmt::format(
-        "{}: {} call{} not recorded: no room on the disk; {}", output, builder.without_room(),
-        plural(builder.without_room()),
+        "{}: {} not recorded: no room on the disk; {}", output, text::counted(builder.without_room(), "call"),
         builder.spool_holds_more()
             ? fmt::format("msda-replay recover {} -o FILE gets them, on a disk with free space", options.spool)
             : "free some space, or keep fewer calls (--keep last:K, --kernel)"));
@@ -139,7 +135,7 @@ std::string recovered(const Options& options, const std::string& what) {
 std::string what_the_spool_holds(const Options& options, const Builder& builder) {
   const int64_t all = builder.ended(), held = builder.ended_in_spool();
   if (held == all) return recovered(options, "what was recorded");
-  if (held == 0) return fmt::format("nothing else holds its {} call{}", all, plural(all));
+  if (held == 0) return "nothing else holds its " + text::counted(all, "call");
   return recovered(options, fmt::format("{} of its {} calls", held, all));
 }
 

@@ -18,6 +18,7 @@
 
 #include "recorder/spool/output.h"
 #include "recorder/text/shell.h"
+#include "recorder/text/words.h"
 #include "recorder/writer/installation.h"
 #include "recorder/writer/request.h"
 #include "recorder/writer/sanitizers.h"
@@ -216,18 +217,18 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
     } else if (!report.invocations) {
       say(output + ": not finished");
     } else if (report.surveyed > 0) {
-      say(fmt::format("{}: a survey of {} kernel{}", output, report.surveyed, report.surveyed == 1 ? "" : "s"));
+      say(fmt::format("{}: a survey of {}", output, text::counted(report.surveyed, "kernel")));
       if (first.empty()) first = output;
     } else if (report.trailed > 0) {
-      say(fmt::format("{}: a trail of {} launch{}", output, report.trailed, report.trailed == 1 ? "" : "es"));
+      say(fmt::format("{}: a trail of {}", output, text::counted(report.trailed, "launch")));
       if (first.empty()) first = output;
     } else if (*report.invocations > 0) {
-      say(fmt::format("{}: {} invocation{}", output, *report.invocations, *report.invocations == 1 ? "" : "s"));
+      say(fmt::format("{}: {}", output, text::counted(*report.invocations, "invocation")));
       if (first.empty()) first = output;
     }
     if (report.completed > 0) {
-      say(fmt::format("{}: {} invocation{} in captures that the program completed while it ran", output,
-                      report.completed, report.completed == 1 ? "" : "s"));
+      say(fmt::format("{}: {} in captures that the program completed while it ran", output,
+                      text::counted(report.completed, "invocation")));
     }
   }
   const bool said_nothing = std::ranges::all_of(reports, [](const auto& report) {

@@ -19,6 +19,12 @@ Json json_of_bytes(std::string_view bytes);
 int64_t count_at(const Json& json, const char* name);
 std::string text_at(const Json& json, const char* name);
 
+// Returns a number with so many digits; the text that stands for NaN or an infinity; "-" for null.
+std::string number_text(const Json& number, int digits = 9);
+
+// Returns a value without quotes, and lists with spaces.
+std::string plain_text(const Json& value);
+
 // On one line, in UTF-8. Bytes that are not UTF-8, of a file's name for example, become U+FFFD.
 std::string line_of(const Json& json);
 

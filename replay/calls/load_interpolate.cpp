@@ -5,6 +5,7 @@
 
 #include "analysis/operators/interpolate/call.h"
 #include "recorder/text/numbers.h"
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/calls/facts.h"
 #include "replay/calls/load_scatter.h"
@@ -44,9 +45,9 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
   const auto mode = analysis::resize_mode_named(name, axes);
   if (!mode) {
     throw BadInput(
-        fmt::format("{}: unknown mode \"{}\" of {} dimension{}; there are nearest, nearest-exact, linear (in "
+        fmt::format("{}: unknown mode \"{}\" of {}; there are nearest, nearest-exact, linear (in "
                     "1D), bilinear and bicubic (in 2D) and trilinear (in 3D)",
-                    where, name, axes, axes == 1 ? "" : "s"));
+                    where, name, text::counted(axes, "dimension")));
   }
   call->mode = *mode;
   call->conventions.dialect = MSDA_GRID_SAMPLE;

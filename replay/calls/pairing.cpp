@@ -7,6 +7,7 @@
 #include <ranges>
 #include <set>
 
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
@@ -238,10 +239,10 @@ std::vector<std::string> Pairing::notes(int64_t id) const {
   if (const auto others = undecided_.find(id); others != undecided_.end()) {
     const int64_t partner = others->second.front();
     notes.push_back(fmt::format(
-        "invocation{} {} {} the same inputs and other outputs. Nothing shows which one a test compared with, so each "
+        "{} {} {} the same inputs and other outputs. Nothing shows which one a test compared with, so each "
         "is compared with float64 alone. If {} is the reference: --invocation {} --reference {}; if this one is: "
         "--invocation {} --reference {}",
-        others->second.size() == 1 ? "" : "s", fmt::join(others->second, ", "),
+        text::plural(std::ssize(others->second), "invocation"), fmt::join(others->second, ", "),
         others->second.size() == 1 ? "has" : "have", partner, id, partner, partner, id));
   }
   const auto settled = settled_.find(id);

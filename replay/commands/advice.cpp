@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "recorder/text/words.h"
 #include "replay/commands/simulation.h"
 
 namespace msda::replay {
@@ -44,10 +45,7 @@ std::string comparison(const std::string& indent, const char* kept, const Json& 
       kept, kept, advised["atol"].get<double>(), advised["rtol"].get<double>());
 }
 
-std::string runs_text(const Json& probability) {
-  const auto runs = probability["runs"].get<int64_t>();
-  return fmt::format("{} simulated run{}", runs, runs == 1 ? "" : "s");
-}
+std::string runs_text(const Json& probability) { return text::counted(count_at(probability, "runs"), "simulated run"); }
 
 // Returns what to leave out, in an imperative that a comma may follow; or nothing.
 std::string mask_text(const Json& advised) {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "recorder/text/shell.h"
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/calls/damage.h"
@@ -79,7 +80,7 @@ bool is_faulty(const Result& result) {
 }
 
 std::string others_text(size_t others) {
-  return others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+  return others == 0 ? "" : " and " + text::counted(static_cast<int64_t>(others), "other");
 }
 
 }  // namespace

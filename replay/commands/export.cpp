@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "recorder/text/shell.h"
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
 #include "replay/base/new_files.h"
@@ -204,7 +205,7 @@ std::vector<std::string> left_out_of_npz(const capture::Invocation& invocation) 
 Lines export_text(const ExportOptions& options, const Json& json, const Written& written) {
   Lines lines;
   const Json& finding = json["finding"];
-  const std::string invocations = fmt::format("invocation{} {}", json["invocations"].size() == 1 ? "" : "s",
+  const std::string invocations = fmt::format("{} {}", text::plural(std::ssize(json["invocations"]), "invocation"),
                                               fmt::join(json["invocations"].get<std::vector<int64_t>>(), ", "));
   if (finding.is_null()) {
     lines.add("{}: {}", options.output, invocations);

@@ -84,8 +84,6 @@ Json check_invocation(const GradcheckOptions& options, const LoadedCall& loaded,
   return json;
 }
 
-std::string text_of_number(const Json& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
-
 void add_side(Lines& lines, const std::string& tensor, const Json& side) {
   const std::string name = side["side"];
   const int64_t checked = side["checked"], failed = side["failed"], not_checked = side["not_checked"];
@@ -95,11 +93,11 @@ void add_side(Lines& lines, const std::string& tensor, const Json& side) {
   if (failed == 0) return;
   const Json& worst = side["worst"].front();
   lines.add("      worst: {}[{}] is {}; differences give {}, {} off, {} allowed", tensor,
-            fmt::join(worst["index"].get<std::vector<int64_t>>(), ","), text_of_number(worst["value"]),
+            fmt::join(worst["index"].get<std::vector<int64_t>>(), ","), plain_text(worst["value"]),
             worst["below"] == worst["above"]
-                ? text_of_number(worst["below"])
-                : fmt::format("{} below and {} above", text_of_number(worst["below"]), text_of_number(worst["above"])),
-            text_of_number(worst["distance"]), text_of_number(worst["bound"]));
+                ? plain_text(worst["below"])
+                : fmt::format("{} below and {} above", plain_text(worst["below"]), plain_text(worst["above"])),
+            plain_text(worst["distance"]), plain_text(worst["bound"]));
 }
 
 void add_gradcheck(Lines& lines, const Json& invocation, bool quiet) {

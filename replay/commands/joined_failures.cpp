@@ -8,6 +8,7 @@
 
 #include "analysis/causes/finding.h"
 #include "analysis/stress/suite.h"
+#include "recorder/text/words.h"
 
 namespace msda::replay {
 
@@ -121,7 +122,8 @@ Json capture_of(const Outcome& outcome, Calls& calls) {
 }
 
 std::string count_text(size_t count, const char* noun) {
-  return fmt::format("{} {}{}", thousands(static_cast<int64_t>(count)), noun, count == 1 ? "" : "s");
+  const auto all = static_cast<int64_t>(count);
+  return fmt::format("{} {}", thousands(all), text::plural(all, noun));
 }
 
 std::string place_text(const Json& place) {

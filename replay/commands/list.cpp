@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
 #include "replay/base/options.h"
@@ -152,8 +153,9 @@ int run_list(const ListOptions& options) {
     Json json = {{"capture", path}, {"created", reader.created()}, {"tool_version", reader.tool_version()}};
     json["invocations"] = Json::array();
     Lines lines;
-    lines.add("{}: {} invocation{}, written {} by msda-replay {}", path, reader.invocation_ids().size(),
-              reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
+    lines.add("{}: {}, written {} by msda-replay {}", path,
+              text::counted(std::ssize(reader.invocation_ids()), "invocation"), reader.created(),
+              reader.tool_version());
     if (const auto launches = reader.trail_launches()) {
       json["trail"] = {{"launches", *launches}};
       lines.add("{}", trail_line(path, *launches));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "recorder/text/words.h"
 #include "recorder/writer/builder.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
@@ -44,10 +45,9 @@ int run_recover(const RecoverOptions& options) {
     left_out += fmt::format(", {} bytes at the end are incomplete", builder.trailing_bytes());
   }
   Lines lines;
-  lines.add("{}: {} invocation{}{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s",
-            left_out);
+  lines.add("{}: {}{}", options.output, text::counted(builder.invocations(), "invocation"), left_out);
   for (const auto& [kernel, calls] : builder.stageless()) {
-    lines.add("{} call{} of {} without stages: {}", calls.count, calls.count == 1 ? "" : "s", kernel, calls.why);
+    lines.add("{} of {} without stages: {}", text::counted(calls.count, "call"), kernel, calls.why);
   }
   print(lines);
   return kWithinTolerance;

@@ -20,21 +20,10 @@
 namespace msda::replay {
 namespace {
 
-// Returns a JSON value as plain text: without quotes, lists with commas.
-std::string plain(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_array()) {
-    std::vector<std::string> parts;
-    for (const Json& part : value) parts.push_back(plain(part));
-    return fmt::format("{}", fmt::join(parts, " "));
-  }
-  return line_of(value);
-}
-
 void add_map(Lines& lines, const char* title, const Json& map) {
   if (map.empty()) return;
   lines.add("{}", title);
-  for (const auto& [name, value] : map.items()) lines.add("  {} = {}", name, plain(value));
+  for (const auto& [name, value] : map.items()) lines.add("  {} = {}", name, plain_text(value));
 }
 
 void add_seeds(Lines& lines, const Json& seeds) {
@@ -43,8 +32,8 @@ void add_seeds(Lines& lines, const Json& seeds) {
   for (size_t i = 0; i < seeds.size() && i < kShown; ++i) {
     const Json& seed = seeds[i];
     const std::string when =
-        seed.contains("invocation") ? fmt::format(", before invocation {}", plain(seed["invocation"])) : "";
-    lines.add("  {} {} {}{}", plain(seed["time"]), plain(seed["source"]), plain(seed["value"]), when);
+        seed.contains("invocation") ? fmt::format(", before invocation {}", plain_text(seed["invocation"])) : "";
+    lines.add("  {} {} {}{}", plain_text(seed["time"]), plain_text(seed["source"]), plain_text(seed["value"]), when);
   }
   if (seeds.size() > kShown) lines.add("  and {} more: --json has them all", seeds.size() - kShown);
 }
@@ -54,16 +43,16 @@ void add_tensor(Lines& lines, const Json& tensor, const std::string& title) {
   std::string statistics;
   if (tensor.contains("statistics")) {
     const Json& s = tensor["statistics"];
-    const bool is_integer = plain(tensor["type"]).find("int") != std::string::npos;  // whose extremes are doubles
+    const bool is_integer = plain_text(tensor["type"]).find("int") != std::string::npos;  // whose extremes are doubles
     const auto extreme = [&](const Json& number) {
-      return is_integer && number.is_number() ? fmt::format("{:.0f}", number.get<double>()) : plain(number);
+      return is_integer && number.is_number() ? fmt::format("{:.0f}", number.get<double>()) : plain_text(number);
     };
     statistics = fmt::format("  from {} to {}", extreme(s["lowest"]), extreme(s["highest"]));
     for (const char* name : {"zero", "nan", "infinite"}) {
-      if (s[name] != 0) statistics += fmt::format(", {} {}", plain(s[name]), name);
+      if (s[name] != 0) statistics += fmt::format(", {} {}", plain_text(s[name]), name);
     }
   }
-  lines.add("    {:<50} {:<9} [{}]{}", title, plain(tensor["type"]), fmt::join(shape, ","), statistics);
+  lines.add("    {:<50} {:<9} [{}]{}", title, plain_text(tensor["type"]), fmt::join(shape, ","), statistics);
 }
 
 void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
@@ -73,7 +62,7 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
     const bool is_empty = value.is_null() || (value.is_string() && value.get<std::string>().empty());
     const bool elsewhere =
         name == "id" || name == "tensors" || name == "results" || name == "stages" || name == "digests" || is_empty;
-    if (!elsewhere) lines.add("  {} = {}", name, plain(value));
+    if (!elsewhere) lines.add("  {} = {}", name, plain_text(value));
   }
   lines.add("  tensors");
   for (const Json& tensor : json["tensors"]) {
@@ -82,13 +71,13 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
   }
   for (const Json& result : json["results"]) {
     for (const Json& tensor : result["tensors"]) {
-      add_tensor(lines, tensor, fmt::format("results/{}/{}", plain(result["name"]), plain(tensor["name"])));
+      add_tensor(lines, tensor, fmt::format("results/{}/{}", plain_text(result["name"]), plain_text(tensor["name"])));
     }
   }
   // Tensors in the capture have the digests of their datasets.
   if (json.contains("digests") && json["tensors"].empty()) {
     lines.add("  digests");
-    for (const auto& [name, value] : json["digests"].items()) lines.add("    {:<40} {}", name, plain(value));
+    for (const auto& [name, value] : json["digests"].items()) lines.add("    {:<40} {}", name, plain_text(value));
   }
   if (stages.empty()) return;
   lines.add("  stages");
@@ -98,7 +87,7 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
 void add_run(Lines& lines, const Json& run) {
   if (!run["argv"].empty()) {
     lines.add("Command");
-    lines.add("  {}", plain(run["argv"]));
+    lines.add("  {}", plain_text(run["argv"]));
   }
   add_map(lines, "Machine", run["facts"]);
   add_map(lines, "Libraries", run["libraries"]);

@@ -11,6 +11,7 @@
 #include "analysis/judge/analyze.h"
 #include "recorder/capture/digest.h"
 #include "recorder/text/numbers.h"
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/pairing.h"
@@ -299,8 +300,7 @@ Lines describe_text(const Json& d) {
           : fmt::format("atol {}, rtol {}", criterion["atol"].get<double>(), criterion["rtol"].get<double>());
   lines.add(" --> {}, invocation {}: {} against {}, {}", d["capture"].get<std::string>(),
             d["invocation"].get<int64_t>(), d["observed"].get<std::string>(), d["against"].get<std::string>(), rule);
-  lines.add("  a run is {} time{}: {}", d["slices"].get<int64_t>(), d["slices"] == 1 ? "" : "s",
-            d["slice"].get<std::string>());
+  lines.add("  a run is {}: {}", text::counted(count_at(d, "slices"), "time"), d["slice"].get<std::string>());
   std::vector<std::string> drawn;
   for (const auto& [name, input] : d["inputs"].items()) {
     drawn.push_back(fmt::format("{} {}{}", name, input["generator"].get<std::string>(),

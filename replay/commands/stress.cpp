@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/failure_probability.h"
@@ -16,9 +17,7 @@ namespace msda::replay {
 namespace {
 
 std::string source_text(const Json& source) {
-  return source["fails"].get<bool>()
-             ? fmt::format("fails, {} element{}", source["elements"].get<int64_t>(), source["elements"] == 1 ? "" : "s")
-             : "passes";
+  return source["fails"].get<bool>() ? "fails, " + text::counted(count_at(source, "elements"), "element") : "passes";
 }
 
 Lines stress_text(const Json& result, bool quiet) {

@@ -12,10 +12,13 @@
 #include <vector>
 
 #include "analysis/causes/finding.h"
+#include "recorder/text/words.h"
 #include "replay/survey/verdict.h"
 
 namespace msda::replay {
 namespace {
+
+using text::counted;
 
 // Which sections the text shows.
 constexpr size_t kMostShown = 12;

@@ -7,11 +7,14 @@
 #include <set>
 #include <utility>
 
+#include "recorder/text/words.h"
 #include "replay/diff/print.h"
 #include "replay/survey/kernel_name.h"
 
 namespace msda::replay {
 namespace {
+
+using text::counted;
 
 constexpr size_t kMostKernels = 20, kColumns = 76;
 

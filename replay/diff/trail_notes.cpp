@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "analysis/causes/finding.h"
+#include "recorder/text/words.h"
 #include "replay/diff/trail_causes.h"
 #include "replay/diff/trail_differences.h"
 
@@ -15,7 +16,9 @@ namespace {
 using analysis::thousands;
 using Notes = std::vector<std::string>;
 
-std::string many_launches(int64_t count) { return thousands(count) + (count == 1 ? " launch" : " launches"); }
+std::string many_launches(int64_t count) {
+  return fmt::format("{} {}", thousands(count), text::plural(count, "launch"));
+}
 
 // Adds what differed, before the runs part, without another result.
 void add_same_results(const TrailRun& a, const std::vector<ComparedPair>& pairs, const TrailDecision& decision,
@@ -62,8 +65,8 @@ void add_gaps(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignm
       count += static_cast<int64_t>(rows.size());
     }
     if (count == 0) continue;
-    notes.push_back(fmt::format("only in {}: {} behind which results are equal, first {}", of_a ? "A" : "B",
-                                thousands(count) + (count == 1 ? " row" : " rows"), first));
+    notes.push_back(fmt::format("only in {}: {} {} behind which results are equal, first {}", of_a ? "A" : "B",
+                                thousands(count), text::plural(count, "row"), first));
   }
 }
 

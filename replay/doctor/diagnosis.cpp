@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "recorder/text/words.h"
+
 namespace msda::replay {
 namespace {
 
@@ -170,8 +172,8 @@ Check diagnose(const ProgramRun& run, const Observations& seen, const std::vecto
     if (!seen.refused.empty()) {
       blame_kernels(check, seen, run.status);
       check.health = Health::kWarning;
-      check.summary = fmt::format("calls of {} are recorded, and launches of {} kernel{} are not", run.name,
-                                  seen.refused.size(), seen.refused.size() == 1 ? "" : "s");
+      check.summary = fmt::format("calls of {} are recorded, and launches of {} are not", run.name,
+                                  text::counted(std::ssize(seen.refused), "kernel"));
     }
     return check;
   }

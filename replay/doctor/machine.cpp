@@ -16,6 +16,7 @@
 #include "recorder/device/cupti_libraries.h"
 #include "recorder/spool/output.h"
 #include "recorder/text/numbers.h"
+#include "recorder/text/words.h"
 #include "replay/gpu/driver.h"
 
 namespace msda::replay {
@@ -71,8 +72,8 @@ Check check_driver(int& version) {
   try {
     const gpu::DriverFacts facts = gpu::driver_facts();
     version = facts.version;
-    check.summary = fmt::format("CUDA driver for CUDA {}, {} GPU{}", cuda_version(version), facts.devices.size(),
-                                facts.devices.size() == 1 ? "" : "s");
+    check.summary = fmt::format("CUDA driver for CUDA {}, {}", cuda_version(version),
+                                text::counted(std::ssize(facts.devices), "GPU"));
     for (size_t i = 0; i < facts.devices.size(); ++i) {
       const auto& device = facts.devices[i];
       check.details.push_back(fmt::format("cuda:{}: {}, sm_{}", i, device.name, device.architecture));
@@ -171,7 +172,7 @@ Check check_limits() {
   }
   if (low.empty()) return check;
   check.health = Health::kWarning;
-  check.summary = fmt::format("the limit{} on {} {} low", low.size() > 1 ? "s" : "", fmt::join(low, " and "),
+  check.summary = fmt::format("the {} on {} {} low", text::plural(std::ssize(low), "limit"), fmt::join(low, " and "),
                               low.size() > 1 ? "are" : "is");
   check.remedy = fmt::format("{}", fmt::join(remedies, "; "));
   return check;

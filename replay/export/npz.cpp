@@ -69,12 +69,12 @@ std::string text_scalar(std::string_view utf8) {
   return head_of(fmt::format("<U{}", points.size() / 4), {}) + points;
 }
 
-// Returns a convention as the importer takes it: captures hold scale factors as texts, archives as numbers.
-std::string scalar_of(std::string_view name, const nlohmann::ordered_json& value) {
+// Returns a convention as the importer takes it: captures hold real numbers as texts, archives as numbers.
+std::string scalar_of(bool is_a_real, const nlohmann::ordered_json& value) {
   if (value.is_boolean()) return scalar("|b1", value.get<bool>());
   if (value.is_number_integer()) return scalar("<i8", value.get<int64_t>());
   const auto text = value.get<std::string>();
-  const auto number = name.find("scale") == name.npos ? std::nullopt : text::parse_number<double>(text);
+  const auto number = is_a_real ? text::parse_number<double>(text) : std::nullopt;
   return number ? scalar("<f8", *number) : text_scalar(text);
 }
 
@@ -97,7 +97,7 @@ void add_scalars(ZipArchive& archive, const ExportedCall& call) {
     add_text("operator", operator_of(call.invocation()));
     const nlohmann::ordered_json conventions = conventions_of(call.invocation());
     for (const auto& [name, value] : conventions.items()) {
-      add(name.c_str(), scalar_of(name, value));
+      add(name.c_str(), scalar_of(is_real(call.invocation(), name), value));
     }
   }
   if (const auto& tolerance = call.result().tolerance) {

@@ -5,6 +5,7 @@
 
 #include "analysis/causes/finding.h"
 #include "analysis/numbers/tensor.h"
+#include "recorder/text/words.h"
 #include "replay/base/json.h"
 #include "replay/calls/damage.h"
 
@@ -18,13 +19,9 @@ analysis::Index element_index(const OriginalTensor& tensor, int64_t flat) {
   return analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.index_of(flat);
 }
 
-std::string count_of(int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 // "3 results, the recorded one among them; 12 elements vary, by up to 1e-06 at [0,1,2,3]"
 std::string tensor_words(const OriginalTensor& tensor) {
-  std::string words = count_of(tensor.distinct, "result");
+  std::string words = text::counted(tensor.distinct, "result");
   if (!tensor.recorded) {
     words += ", none is recorded";
   } else if (tensor.distinct == 1) {
@@ -35,13 +32,13 @@ std::string tensor_words(const OriginalTensor& tensor) {
   if (tensor.varying > 0) {
     const auto& [flat, lowest, highest] = tensor.widest.front();
     words += fmt::format("; {} of {} var{}, by up to {:.3g} at [{}] ({:.9g} to {:.9g})", tensor.varying,
-                         count_of(analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.elements(), "element"),
+                         text::counted(analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.elements(), "element"),
                          tensor.varying == 1 ? "ies" : "y", tensor.spread, fmt::join(element_index(tensor, flat), ","),
                          lowest, highest);
   }
   if (tensor.recorded && tensor.recorded->different > 0) {
     words += fmt::format("; the first differs from the recorded one in {}, by up to {:.3g}",
-                         count_of(tensor.recorded->different, "element"), tensor.recorded->max_abs);
+                         text::counted(tensor.recorded->different, "element"), tensor.recorded->max_abs);
   }
   return words;
 }
@@ -92,7 +89,7 @@ Lines to_text(const OriginalResult& result) {
       "  original on {} (sm_{}), grid {}, block {}, {} shared bytes: {}, {:.3g} ms a launch{}, the first after {:.2g} "
       "s",
       result.device, result.architecture, fmt::join(result.shape.grid, ","), fmt::join(result.shape.block, ","),
-      result.shape.shared_bytes, count_of(result.runs, "run"), result.launch_ms, rate, result.first_result_s);
+      result.shape.shared_bytes, text::counted(result.runs, "run"), result.launch_ms, rate, result.first_result_s);
   if (!result.changed.empty()) lines.add("    changed: {}", result.changed);
   for (const OriginalTensor& tensor : result.tensors) lines.add("    {:<24} {}", tensor.name, tensor_words(tensor));
   return lines;

@@ -8,7 +8,8 @@
 #include <cstring>
 #include <limits>
 
-#include "analysis/tensor.h"
+#include "analysis/numbers/tensor.h"
+#include "recorder/text/words.h"
 #include "replay/original/original_result.h"
 
 namespace msda::replay {
@@ -18,7 +19,7 @@ using Contents = PoisonSetting::Contents;
 using Memory = PoisonSetting::Memory;
 
 std::string of_elements(int64_t some, int64_t all) {
-  return fmt::format("{} of {} element{}", some, all, all == 1 ? "" : "s");
+  return fmt::format("{} of {}", some, text::counted(all, "element"));
 }
 
 }  // namespace

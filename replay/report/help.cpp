@@ -33,24 +33,18 @@ std::string wider_tolerance(double bound) {
                    : std::string("an absolute tolerance has to cover what rounding can do to these elements");
 }
 
-// Returns a sentence, and the lead to the command that prints the stages; without a sentence the lead stands for it.
-Help staged(const std::string& sentence, const std::string& lead) {
-  return {sentence.empty() ? lead + ":" : sentence + " " + lead + ":", true};
-}
-
 Help for_boundary(const Group& group, const InvocationResult& result) {
   if (const char* own = result.call->jump_help()) return {own};
   const std::string jump = " The gradient jumps there, which no tolerance covers.";
   const char* lead = "Both arithmetics, stage by stage";
   switch (group.at_fault) {
     case AtFault::kReference:
-      return staged(
-          "compare with float64, or with a reference that computes the pixel coordinate as the kernel does." + jump,
-          lead);
+      return {"compare with float64, or with a reference that computes the pixel coordinate as the kernel does." + jump,
+              lead};
     case AtFault::kObserved:
-      return staged("compute the pixel coordinate with fewer roundings, or in float64." + jump, lead);
+      return {"compute the pixel coordinate with fewer roundings, or in float64." + jump, lead};
     default:
-      return staged("leave locations this close to a pixel boundary out of the comparison." + jump, lead);
+      return {"leave locations this close to a pixel boundary out of the comparison." + jump, lead};
   }
 }
 
@@ -83,23 +77,15 @@ Help for_order(const Group& group, const InvocationResult& result) {
 
 Help for_mistake(const Group& group) {
   if (group.at_fault == AtFault::kReference) {
-    return staged("compare with float64 in place of this reference.", "Its stages beside the kernel's arithmetic");
+    return {"compare with float64 in place of this reference.", "Its stages beside the kernel's arithmetic"};
   }
-  return staged("", "look for the stage at which the value leaves float64");
-}
-
-// Leaves out the stages, which a user's operator lacks: the text compares with its definition.
-Help without_stages(const Help& help, const InvocationResult& result) {
-  const size_t last = help.text.rfind(". ");
-  if (last != help.text.npos) return {help.text.substr(0, last + 1)};
-  return {fmt::format("compare the kernel, addend by addend, with what its adapter's file says of {}.",
-                      operator_of(result.invocation))};
+  return {"", "look for the stage at which the value leaves float64"};
 }
 
 Help help_with_stages(const Group& group, const InvocationResult& result) {
   switch (group.cause) {
     case Cause::kNonFinite:
-      return staged("", "look for where the first NaN or infinity comes from");
+      return {"", "look for where the first NaN or infinity comes from"};
     case Cause::kUninitializedOutput:
       return for_uninitialized(group, result);
     case Cause::kCellBoundary:
@@ -115,8 +101,8 @@ Help help_with_stages(const Group& group, const InvocationResult& result) {
     case Cause::kRounding:
       return {wider_tolerance(largest(group, result, "rounding_bound")) + "."};
     case Cause::kIllConditioned:
-      return staged(wider_tolerance(largest(group, result, "rounding_bound")) + ".",
-                    "A smaller one needs float64 in the stage where the two part");
+      return {wider_tolerance(largest(group, result, "rounding_bound")) + ".",
+              "A smaller one needs float64 in the stage where the two part"};
     case Cause::kReducedPrecision:
       return for_reduced(group, result);
     case Cause::kImplementationError:
@@ -128,8 +114,15 @@ Help help_with_stages(const Group& group, const InvocationResult& result) {
 }  // namespace
 
 Help help_for(const Group& group, const InvocationResult& result) {
-  const Help help = help_with_stages(group, result);
-  return help.stages && own_operator_of(result.invocation) != nullptr ? without_stages(help, result) : help;
+  Help help = help_with_stages(group, result);
+  if (own_operator_of(result.invocation) == nullptr) return help;
+  // A user's operator has no stages: the text compares with its definition.
+  if (help.sentences.empty()) {
+    help.sentences = fmt::format("compare the kernel, addend by addend, with what its adapter's file says of {}.",
+                                 operator_of(result.invocation));
+  }
+  help.lead.clear();
+  return help;
 }
 
 }  // namespace msda::replay

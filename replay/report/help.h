@@ -8,8 +8,14 @@
 namespace msda::replay {
 
 struct Help {
-  std::string text;     // a sentence or two; with `stages`, it ends in a colon
-  bool stages = false;  // the next command is msda-replay stages, for the group's farthest element
+  std::string sentences{};  // may be empty if there is a lead
+  // To what msda-replay stages prints of the group's farthest element, which is to be looked at next; may be empty.
+  std::string lead{};
+
+  std::string text() const {
+    if (lead.empty()) return sentences;
+    return sentences.empty() ? lead + ":" : sentences + " " + lead + ":";
+  }
 };
 
 Help help_for(const analysis::Group& group, const InvocationResult& result);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "recorder/text/shell.h"
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
 
@@ -16,18 +17,12 @@ using analysis::thousands;
 
 namespace {
 
-// What groups must have in common to be joined.
-constexpr const char* kPlace[] = {"tensor",        "cause",          "at_fault", "advisory",
-                                  "operator",      "kernel",         "dialect",  "padding_mode",
-                                  "align_corners", "interpolation",  "reduce",   "include_self",
-                                  "mode",          "sampling_ratio", "aligned",  "tolerance_given"};
-
-Grade grade_named(const Json& named) {
-  for (const Grade grade : {Grade::kWrong, Grade::kDrift, Grade::kUndecided}) {
-    if (named == name_of(grade)) return grade;
-  }
-  return Grade::kGood;
-}
+// What groups must have in common to be joined: members of a group, and of its invocation. Conventions that differ with
+// the sizes of a call are not among them.
+constexpr std::initializer_list<const char*> kOfGroup = {"tensor", "cause", "at_fault", "advisory"};
+constexpr std::initializer_list<const char*> kOfInvocation = {
+    "operator", "kernel",       "dialect", "padding_mode",   "align_corners", "interpolation",
+    "reduce",   "include_self", "mode",    "sampling_ratio", "aligned"};
 
 bool is_advice(const Json& group) { return group.contains("advisory"); }
 
@@ -39,9 +34,11 @@ void copy_some(const Json& from, Json& to, std::initializer_list<const char*> na
 }
 
 bool same_place(const Json& a, const Json& b) {
-  return std::all_of(std::begin(kPlace), std::end(kPlace), [&](const char* name) {
+  const auto is_same = [&](const char* name) {
     return a.contains(name) == b.contains(name) && (!a.contains(name) || a[name] == b[name]);
-  });
+  };
+  return std::ranges::all_of(kOfGroup, is_same) && std::ranges::all_of(kOfInvocation, is_same) &&
+         is_same("tolerance_given");
 }
 
 // Keeps what both share.
@@ -91,7 +88,8 @@ void join_group(Json& groups, const Json& outcome, const Json& group) {
   keep_shared(into["shared"], group["shared"]);
   if (distance(worst) > distance(into["worst"])) {
     into["worst"] = std::move(worst);
-    into["help"] = group["help"];
+    into.erase("stages");
+    copy_some(group, into, {"help", "stages"});
   }
   Json& captures = into["captures"];
   if (captures.back()["capture"] == outcome["capture"]) {
@@ -111,13 +109,13 @@ void sort_groups(Json& groups) {
 }
 
 std::string captures_text(int64_t count) {
-  return fmt::format("{} capture{}", thousands(count), count == 1 ? "" : "s");
+  return fmt::format("{} {}", thousands(count), text::plural(count, "capture"));
 }
 
 // `surveys`: captures whose survey is shown; `varying`: those in which a kernel varies.
 std::string surveys_text(int64_t surveys, int64_t varying) {
-  return fmt::format("Kernels vary in {} of {} survey{}.", thousands(varying), thousands(surveys),
-                     surveys == 1 ? "" : "s");
+  return fmt::format("Kernels vary in {} of {} {}.", thousands(varying), thousands(surveys),
+                     text::plural(surveys, "survey"));
 }
 
 std::string summary_of(int64_t captures, int64_t drifting, int64_t faulty, int64_t unread, int64_t not_compared,
@@ -139,7 +137,7 @@ Json verdict_of(const Json& captures) {
     if (capture.contains("survey")) {
       ++surveys;
       varying += capture["status"] == kDrift;
-      worst = std::max(worst, grade_named(capture["survey"]["grade"]));
+      worst = std::max(worst, capture["survey"]["grade"].get<Grade>());
       continue;
     }
     if (capture.contains("error")) {
@@ -147,7 +145,7 @@ Json verdict_of(const Json& captures) {
       worst = std::max(worst, Grade::kUndecided);
       continue;
     }
-    worst = std::max(worst, grade_named(capture["verdict"]["grade"]));
+    worst = std::max(worst, capture["verdict"]["grade"].get<Grade>());
     faulty += capture["status"] == kDrift && capture["verdict"]["causes"].empty();  // by --poison alone
     gravest = std::min(gravest, at_fault_of(capture["verdict"]["at_fault"]));
     not_compared += !capture["verdict"]["compared"].get<bool>();
@@ -158,10 +156,12 @@ Json verdict_of(const Json& captures) {
   }
   const std::string of_surveys = surveys > 0 ? surveys_text(surveys, varying) : "";
   const auto all = static_cast<int64_t>(captures.size()) - surveys;
-  return {
-      {"at_fault", name_of(gravest)}, {"summary", summary_of(all, drifting, faulty, unread, not_compared, of_surveys)},
-      {"out_of_tolerance", drifting}, {"unread", unread},
-      {"grade", name_of(worst)},      {"causes", causes}};
+  return {{"at_fault", name_of(gravest)},
+          {"summary", summary_of(all, drifting, faulty, unread, not_compared, of_surveys)},
+          {"out_of_tolerance", drifting},
+          {"unread", unread},
+          {"grade", worst},
+          {"causes", causes}};
 }
 
 std::string origin_text(const Json& from) {
@@ -177,10 +177,6 @@ std::string origin_text(const Json& from) {
   return fmt::format("{}: {}", text, elements_text(from["count"]));
 }
 
-std::string value_words(const Json& number) {
-  return number.is_number() ? fmt::format("{:.9g}", number.get<double>()) : number.get<std::string>();
-}
-
 std::string worst_element(const Json& group) {
   return fmt::format("{}[{}]", group["tensor"].get<std::string>(),
                      fmt::join(group["worst"]["index"].get<std::vector<int64_t>>(), ","));
@@ -192,8 +188,8 @@ void add_worst(Page& page, const Json& group) {
                                        worst["invocation"].get<int64_t>(), worst_element(group))}});
   const auto against = worst["against"].get<std::string>();
   std::string values =
-      fmt::format("recorded {}, {} {}", value_words(worst["observed"]), against, value_words(worst["expected"]));
-  if (against != "float64") values += fmt::format(", float64 {}", value_words(worst["float64"]));
+      fmt::format("recorded {}, {} {}", number_text(worst["observed"]), against, number_text(worst["expected"]));
+  if (against != "float64") values += fmt::format(", float64 {}", number_text(worst["float64"]));
   page.labelled("what", {{values}});
   page.labelled("why", {{worst["why"].get<std::string>()}});
 }
@@ -207,11 +203,9 @@ std::string shared_text(const Json& shared) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// Help that ends with a colon proposes to look at the stages.
 void add_help(Page& page, const Json& group, const std::string& flags) {
-  const auto help = group["help"].get<std::string>();
-  page.labelled("help", {{help}});
-  if (!help.ends_with(':')) return;
+  page.labelled("help", {{group["help"].get<std::string>()}});
+  if (!group.contains("stages")) return;
   const Json& worst = group["worst"];
   page.line(fmt::format("msda-replay stages {} --invocation {}{} --element '{}'",
                         text::shell_word(worst["capture"].get<std::string>()), worst["invocation"].get<int64_t>(),
@@ -259,11 +253,10 @@ Json shortened(const Json& result) {
     for (const Json& group : invocation["groups"]) {
       if (is_reported_otherwise(group, invocation["groups"])) continue;
       Json kept;
-      copy_some(group, kept, {"tensor", "cause", "at_fault", "advisory", "count"});
-      copy_some(invocation, kept,
-                {"operator", "kernel", "dialect", "padding_mode", "align_corners", "interpolation", "reduce",
-                 "include_self", "mode", "sampling_ratio", "aligned"});
-      copy_some(group, kept, {"shared", "help"});
+      copy_some(group, kept, kOfGroup);
+      copy_some(group, kept, {"count"});
+      copy_some(invocation, kept, kOfInvocation);
+      copy_some(group, kept, {"shared", "help", "stages"});
       kept["tolerance_given"] = !invocation["tolerance"].is_null();
       kept["worst"]["invocation"] = invocation["id"];
       copy_some(invocation["findings"][group["worst"].get<size_t>()], kept["worst"],
@@ -298,7 +291,7 @@ Page joined_text(const Json& joined, const ReportSettings& settings) {
     page.line(summary);
     return page;
   }
-  const Grade grade = grade_named(verdict["grade"]);
+  const Grade grade = verdict["grade"];
   page.paragraph({{grade == Grade::kWrong  ? Style::kWrong
                    : grade == Grade::kGood ? Style::kGood
                                            : Style::kDoubtful,

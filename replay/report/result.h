@@ -1,6 +1,8 @@
 // What `run` found in one invocation, on its way to the terminal or to JSON.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,8 +54,11 @@ Conclusion conclusion_of(const InvocationResult& result);
 
 // What colours and headings say of a conclusion, from harmless to worst.
 enum class Grade { kGood, kUndecided, kDrift, kWrong };
+NLOHMANN_JSON_SERIALIZE_ENUM(Grade, {{Grade::kGood, "good"},
+                                     {Grade::kUndecided, "undecided"},
+                                     {Grade::kDrift, "drift"},
+                                     {Grade::kWrong, "wrong"}})
 Grade grade_of(const Conclusion& conclusion);
-const char* name_of(Grade grade);
 
 // docs/run.schema.json; and one of its invocations.
 nlohmann::ordered_json to_json(const std::string& capture, const std::vector<InvocationResult>& results,

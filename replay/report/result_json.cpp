@@ -16,9 +16,9 @@ namespace {
 
 Json to_json(const Conclusion& conclusion) {
   const analysis::Verdict& verdict = conclusion.verdict;
-  Json json = {{"at_fault", name_of(verdict.at_fault)},  {"summary", headline(verdict.summary, conclusion.damaged)},
-               {"compared", conclusion.compared},        {"damaged", conclusion.damaged},
-               {"grade", name_of(grade_of(conclusion))}, {"causes", Json::object()}};
+  Json json = {{"at_fault", name_of(verdict.at_fault)}, {"summary", headline(verdict.summary, conclusion.damaged)},
+               {"compared", conclusion.compared},       {"damaged", conclusion.damaged},
+               {"grade", grade_of(conclusion)},         {"causes", Json::object()}};
   for (const auto& [cause, count] : verdict.causes) json["causes"][name_of(cause)] = count;
   json["explained_by_rounding"] = verdict.explained_by_rounding;
   json["explained_by_16_bits"] = verdict.explained_by_16_bits;
@@ -171,7 +171,9 @@ Json to_json(const InvocationResult& result) {
   json["groups"] = Json::array();
   for (const auto& group : result.report.groups) {
     json["groups"].push_back(to_json(group));
-    json["groups"].back()["help"] = help_for(group, result).text;
+    const Help help = help_for(group, result);
+    json["groups"].back()["help"] = help.text();
+    if (!help.lead.empty()) json["groups"].back()["stages"] = true;
   }
   json["findings"] = Json::array();
   for (const auto& finding : result.report.findings) json["findings"].push_back(to_json(finding));

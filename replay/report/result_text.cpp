@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "recorder/text/words.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
@@ -64,8 +65,8 @@ void append_repeats(Lines& lines, const InvocationResult& result) {
     std::string gradients;
     for (const Gradient gradient : result.call->gradients()) {
       const auto at = gradient.place();
-      gradients += fmt::format(" {} {} result{} (spread {:.3g})", name_of(gradient), repeats.distinct[at],
-                               repeats.distinct[at] == 1 ? "" : "s", repeats.spread[at]);
+      gradients += fmt::format(" {} {} (spread {:.3g})", name_of(gradient),
+                               text::counted(repeats.distinct[at], "result"), repeats.spread[at]);
     }
     lines.add("  {} runs of {}:{}", repeats.runs, mode, gradients);
   }
@@ -170,7 +171,7 @@ std::string ids_text(const std::vector<int64_t>& ids) {
 void add_the_rest(Page& page, const std::vector<int64_t>& ids) {
   if (ids.empty()) return;
   page.blank();
-  page.paragraph({{Style::kBold, fmt::format("Invocation{} {}:", ids.size() == 1 ? "" : "s", ids_text(ids))},
+  page.paragraph({{Style::kBold, fmt::format("{} {}:", text::plural(std::ssize(ids), "Invocation"), ids_text(ids))},
                   {" within tolerance (--verbose prints the comparisons)"}},
                  0, 2);
 }

@@ -43,7 +43,7 @@ std::string headline_of(const Json& survey) {
 Json survey_outcome(const Json& survey) {
   const Json& kernels = survey.at("kernels");
   return {{"summary", headline_of(survey) + "."},
-          {"grade", name_of(grade_of(kernels))},
+          {"grade", grade_of(kernels)},
           {"kernels", kernels.size()},
           {"varying", std::ranges::count_if(kernels, may_differ)},
           {"launches", survey.at("launches")},

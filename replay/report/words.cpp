@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "recorder/text/words.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/load_operator.h"
 #include "replay/report/page.h"
@@ -25,7 +26,7 @@ namespace {
 std::string extent_text(const Extent& extent, const InvocationResult& result) {
   if (extent.is_all()) return {};
   const std::string name = name_of(extent.dimension);
-  const std::string several = name == "batch" ? "batches" : name == "query" ? "queries" : name + "s";
+  const std::string several = text::plural(2, name);
   if (extent.is_one()) return result.call->text_of(extent.dimension, extent.first);
   if (extent.is_range()) return fmt::format("{} {} to {}", several, extent.first, extent.last);
   return fmt::format("{} of {} {}", thousands(extent.distinct), thousands(extent.size), several);
@@ -54,14 +55,14 @@ int digits_of(const InvocationResult& result, Gradient gradient) {
   return info->type == MSDA_FLOAT32 ? 9 : 5;
 }
 
-std::string number_text(double x, int digits) { return fmt::format("{:.{}g}", x, digits); }
+std::string with_digits(double x, int digits) { return fmt::format("{:.{}g}", x, digits); }
 
 // Returns a value to print beside another one, with further digits where both would look the same.
 std::string number_beside(double x, double shown, int digits) {
   for (const int more : {std::max(digits, 9), 12, 17}) {
-    if (std::string text = number_text(x, more); text != number_text(shown, digits) || x == shown) return text;
+    if (std::string text = with_digits(x, more); text != with_digits(shown, digits) || x == shown) return text;
   }
-  return number_text(x, 17);
+  return with_digits(x, 17);
 }
 
 }  // namespace
@@ -139,12 +140,12 @@ std::string patterns_of(const Group& group) {
 
 std::string values_text(const Finding& f, const InvocationResult& result) {
   const int digits = digits_of(result, f.gradient);
-  std::string text = fmt::format("recorded {}, {} ", number_text(f.observed, digits), f.against);
+  std::string text = fmt::format("recorded {}, {} ", with_digits(f.observed, digits), f.against);
   if (f.against == "float64") {
     text += number_beside(f.expected, f.observed, digits);
   } else {
     text +=
-        fmt::format("{}, float64 {}", number_text(f.expected, digits), number_beside(f.float64, f.observed, digits));
+        fmt::format("{}, float64 {}", with_digits(f.expected, digits), number_beside(f.float64, f.observed, digits));
   }
   text += fmt::format(": {:.3g} apart", std::abs(f.observed - f.expected));
   if (result.tolerance) {
@@ -166,27 +167,13 @@ Grade grade_of(const Conclusion& conclusion) {
                                                                                                  : Grade::kGood;
 }
 
-const char* name_of(Grade grade) {
-  switch (grade) {
-    case Grade::kGood:
-      return "good";
-    case Grade::kUndecided:
-      return "undecided";
-    case Grade::kDrift:
-      return "drift";
-    case Grade::kWrong:
-      return "wrong";
-  }
-  return "";
-}
-
 const char* grade_of(const GroupTitle& group) {
   if (group.advisory) return "note";
   return group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kReference ? "error" : "warning";
 }
 
 std::string elements_text(int64_t count) {
-  return fmt::format("{} element{}", thousands(count), count == 1 ? "" : "s");
+  return fmt::format("{} {}", thousands(count), text::plural(count, "element"));
 }
 
 std::string element_name(const Finding& finding) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "analysis/numbers/compare.h"
+#include "recorder/text/words.h"
 #include "replay/modes/replays.h"
 #include "replay/stages/statistics.h"
 
@@ -233,20 +234,14 @@ void add_scattered_rows(const LoadedCall& loaded, const analysis::ElementId& ele
   }
 }
 
-std::string cell_of(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  return value.is_null() ? "-" : fmt::format("{:.9g}", value.get<double>());
-}
-
 // Returns how the recorded stage differs from the recomputed one.
 std::string recorded_drift_text(const Json& recorded) {
   if (recorded.contains("from_deterministic")) {
     const Json& drift = recorded["from_deterministic"];
     const auto differing = drift["differing"].get<int64_t>();
     if (differing == 0) return "equal to the replay";
-    return fmt::format("{} differ{} from the replay, by up to {} ({} ULP)",
-                       differing == 1 ? "1 number" : fmt::format("{} numbers", differing), differing == 1 ? "s" : "",
-                       cell_of(drift["max_abs"]), drift["max_ulp"].get<uint64_t>());
+    return fmt::format("{} differ{} from the replay, by up to {} ({} ULP)", text::counted(differing, "number"),
+                       differing == 1 ? "s" : "", number_text(drift["max_abs"]), drift["max_ulp"].get<uint64_t>());
   }
   if (!recorded.contains("differs_in")) return "";
   const std::vector<std::string> names = recorded["differs_in"];
@@ -325,8 +320,8 @@ Lines summary_text(const Json& summary) {
   const auto add = [&](const std::string& name, const Json& s, const Json& max_abs, const Json& max_ulp,
                        const std::string& drift) {
     lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}{}", name, s["count"].get<int64_t>(),
-              cell_of(s["lowest"]), cell_of(s["highest"]), s["zero"].get<int64_t>(), s["nan"].get<int64_t>(),
-              s["infinite"].get<int64_t>(), cell_of(max_abs), max_ulp.is_null() ? "-" : max_ulp.dump(), drift);
+              number_text(s["lowest"]), number_text(s["highest"]), s["zero"].get<int64_t>(), s["nan"].get<int64_t>(),
+              s["infinite"].get<int64_t>(), number_text(max_abs), max_ulp.is_null() ? "-" : max_ulp.dump(), drift);
   };
   for (const Json& stage : summary) {
     add(stage["stage"], stage["deterministic"], stage["max_abs"], stage["max_ulp"], "");
@@ -351,7 +346,7 @@ Lines element_text(const Json& element) {
       names += fmt::format(" {:>18}", name);
       values +=
           fmt::format(" {:>18}", name == "float64" && value.is_number() ? fmt::format("{:.15g}", value.get<double>())
-                                                                        : cell_of(value));
+                                                                        : number_text(value));
     }
     if (&row == &element["stages"].front()) add_row("stage", "of", names);
     add_row(row["stage"], row["component"], values + (row["drifts"] ? "  <- drifts" : ""));

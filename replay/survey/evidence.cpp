@@ -8,8 +8,12 @@
 #include <map>
 #include <string_view>
 
+#include "recorder/text/words.h"
+
 namespace msda::replay {
 namespace {
+
+using text::counted;
 
 // Returns a count from 1 on, written in digits alone; nothing if it is none.
 std::optional<int64_t> positive(std::string_view text) {

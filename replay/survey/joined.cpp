@@ -9,11 +9,14 @@
 #include <tuple>
 #include <utility>
 
+#include "recorder/text/words.h"
 #include "replay/survey/kernel_name.h"
 #include "replay/survey/verdict.h"
 
 namespace msda::replay {
 namespace {
+
+using text::counted;
 
 constexpr const char* kSums[] = {"launches", "surveyed", "varied", "depend"};
 
@@ -60,14 +63,13 @@ void sort_kernels(Json& kernels) {
   std::stable_sort(kernels.begin(), kernels.end(), [&](const Json& a, const Json& b) { return key(a) < key(b); });
 }
 
-std::string count_launches(int64_t count) { return fmt::format("{} launch{}", count, count == 1 ? "" : "es"); }
-
 std::string part_text(const Json& part) {
   const std::string verdict = text_at(part, "verdict");
   if (count_at(part, "surveyed") == 0)
-    return fmt::format("{}, {}", verdict, count_launches(count_at(part, "launches")));
+    return fmt::format("{}, {}", verdict, counted(count_at(part, "launches"), "launch"));
   const int64_t varied = count_at(part, "varied"), depend = count_at(part, "depend");
-  return fmt::format("{}, {} of {}", verdict, varied > 0 ? varied : depend, count_launches(count_at(part, "surveyed")));
+  return fmt::format("{}, {} of {}", verdict, varied > 0 ? varied : depend,
+                     counted(count_at(part, "surveyed"), "launch"));
 }
 
 void add_kernel_text(Lines& lines, const Json& kernel, int64_t surveys, bool shows_code, bool all, size_t columns) {

@@ -8,12 +8,15 @@
 #include <string_view>
 
 #include "recorder/text/shell.h"
+#include "recorder/text/words.h"
 #include "replay/survey/evidence.h"
 #include "replay/survey/kernel_name.h"
 #include "replay/survey/remedy.h"
 
 namespace msda::replay {
 namespace {
+
+using text::counted;
 
 constexpr size_t kIndent = 4;
 

@@ -10,11 +10,14 @@
 
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/text/demangle.h"
+#include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/survey/evidence.h"
 
 namespace msda::replay {
 namespace {
+
+using text::counted;
 
 constexpr std::string_view kUnsurveyed = "not_surveyed_";
 
@@ -115,13 +118,6 @@ Judgement judgement_of(const Surveyed& kernel) {
 }
 
 }  // namespace
-
-std::string counted(int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun,
-                     count == 1                                    ? ""
-                     : noun.ends_with("ch") || noun.ends_with("s") ? "es"
-                                                                   : "s");
-}
 
 const char* name_of(SurveyVerdict verdict) {
   switch (verdict) {

@@ -43,9 +43,6 @@ struct Surveyed {
 // did, and by launches. Throws BadInput for numbers that no survey has, and for what is no capture.
 std::vector<Surveyed> survey_of(const std::string& capture);
 
-// "1 word", "2 words".
-std::string counted(int64_t count, std::string_view noun);
-
 // Returns why launches were not surveyed, by the reason's name: "Captured into a CUDA graph".
 std::string reason_text(const std::string& reason);
 

@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "recorder/text/shell.h"
-#include "replay/report/help.h"
 #include "replay/report/html/frame.h"
 #include "replay/report/joined.h"
 #include "replay/report/result_text.h"
@@ -96,7 +95,6 @@ void complete(Json& json, const analysis::Group& group, const InvocationResult& 
                             name_of(group.gradient), result.tolerance.has_value()});
   json["where"] = whereabouts_of(group, result);
   json["how"] = patterns_of(group);
-  json["stages"] = help_for(group, result).stages;
   json["reported"] = group.advisory ? reported_elsewhere(group, result.report.groups) : 0;
 }
 

@@ -14,6 +14,7 @@ from support.original import SCHEMA, on_stand_in
 from support.original import launched as launched_known  # noqa: F401
 from support.poisoned import COUNT, launched  # noqa: F401
 from support.recording import pytestmark, record  # noqa: F401
+from support.report_page import drawn
 
 
 @pytest.fixture
@@ -233,13 +234,13 @@ def test_the_page_tells_it(launched, launched_known, replay, tmp_path):  # noqa:
     """A kernel of no operator, and one of the operator's, with a race: nothing of them is green."""
     capture = launched("race")
     replay("report", capture, "-o", tmp_path / "race.html", "--mode", "original", "--poison", expect=1, env=on_stand_in())
-    page = (tmp_path / "race.html").read_text()
+    page = drawn(tmp_path / "race.html")
     assert '<header class="top error">' in page and ">Faulty<" in page and "poison: race" in page and "chip good" not in page
     done = replay("report", launched("none"), capture, "-o", tmp_path / "pages", "--mode", "original", "--poison", "--json", "-", expect=1,
                   env=on_stand_in())
     assert done.json["verdict"]["grade"] == "wrong"
     assert "1 capture with a race or reads of unwritten memory." in done.json["verdict"]["summary"]
-    index = (tmp_path / "pages" / "index.html").read_text()
+    index = drawn(tmp_path / "pages" / "index.html")
     assert '<header class="top error">' in index and ">Faulty<" in index and "Nothing is out of tolerance." not in index
     for kernel, grade in (("race", 31), ("none", 33)):
         coloured = replay("run", launched(kernel), "--mode", "original", "--poison", "--color", "always", env=on_stand_in()).out

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import GRADIENTS, REPLAY
 from support.problems import backward
+from support.report_page import drawn
 from support.run_results import check_schema, right_invocation
 from support.terminal import read_terminal
 
@@ -160,7 +161,7 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
         write_capture(tmp_path / "two" / f"{name}.h5", invocation)
     many = replay("run", tmp_path / "two", expect=1).out
     replay("report", tmp_path / "a.h5", "-o", tmp_path / "a.html")
-    page = (tmp_path / "a.html").read_text()
+    page = drawn(tmp_path / "a.html")
     assert title in squeezed(text) and title.replace("1 element", "2 elements") in squeezed(many)
     for of in (text, many, page, told["verdict"]["summary"]):
         assert not re.search("olerance is (at fault|tighter)|fault: tolerance|asks for more", of)
