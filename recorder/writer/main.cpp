@@ -13,8 +13,10 @@ int main(int argc, char** argv) {
   constexpr int kBadUsage = 2;
   msda::record::Options options;
   CLI::App app(
-      "Runs a program and records its calls: the backward passes of multi-scale deformable attention, grid_sample, "
-      "interpolate and roi_align, scatter_add, and kernels that an adapter describes.",
+      "Runs a program and records it for msda-replay.\n"
+      "Records calls of operators: the backward passes of multi-scale deformable attention, grid_sample, scatter_add,\n"
+      "interpolate and roi_align, and kernels that --adapter describes. With --survey or --trail: launches of any "
+      "kernel.",
       "msda-record");
   app.footer(
       "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
@@ -22,11 +24,12 @@ int main(int argc, char** argv) {
       "LD_PRELOAD=libmsda_record.so COMMAND does the same, configured by MSDA_RECORD_* variables: docs/recording.md.");
   app.set_version_flag("--version", [] { return msda::record::describe_build("msda-record"); });
   app.add_option("-o,--output", options.output, "Capture file; %p becomes the process ID, %r the rank")
+      ->type_name("FILE")
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")
       ->type_name("REGEX");
   app.add_option("--hook", options.hook,
-                 "How launches are intercepted: by the driver hook and CUPTI, or by one of them")
+                 "How launches are intercepted: by hooks of the CUDA driver, by CUPTI, or by both (auto)")
       ->check(CLI::IsMember({"auto", "cupti", "driver"}))
       ->capture_default_str();
   app.add_option("--adapter", options.adapters, "JSON file with adapters for kernels of your own; repeatable")
@@ -35,7 +38,8 @@ int main(int argc, char** argv) {
       ->delimiter(':')
       ->expected(1)
       ->take_all();
-  app.add_option("--keep", options.keep, "Keep all calls of each process, or the last K")->type_name("all|last:K");
+  app.add_option("--keep", options.keep, "Keep all calls of each process (the default), or the last K")
+      ->type_name("all|last:K");
   app.add_option("--stages", options.stages,
                  "Also keep the operator's intermediate tensors, computed after the program has ended")
       ->check(CLI::IsMember({"none", "summary", "full"}))
@@ -57,34 +61,38 @@ int main(int argc, char** argv) {
   app.add_flag("--digest-only", options.digest_only, "Record digests of the tensors instead of the tensors");
   app.add_flag("--trail", options.trail,
                "Record a digest of what each launch, copy and memset wrote, for msda-replay diff: docs/trail.md");
-  app.add_flag("--survey", options.survey, "Run each launch of each kernel again, and tell which vary: docs/survey.md");
-  app.add_option("--survey-runs", options.survey_runs, "Extra launches of each")
+  app.add_flag("--survey", options.survey, "Run each launch again, and report which kernels vary: docs/survey.md");
+  app.add_option("--survey-runs", options.survey_runs, "Extra launches of each launch")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  app.add_option("--survey-memory", options.survey_memory,
-                 "Of the free memory, at most, for copies of what a launch reaches: on the device, or else on the host")
+  app.add_option(
+         "--survey-memory", options.survey_memory,
+         "Most of the free memory to use for copies of what a launch reaches, on the device or else on the host")
       ->check(CLI::Range(1, 100))
       ->type_name("PERCENT")
       ->capture_default_str();
-  app.add_option("--survey-from", options.survey_from, "The first launch to survey, among all of the program's")
+  app.add_option("--survey-from", options.survey_from, "Survey from the program's N-th launch on")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  app.add_option("--survey-to", options.survey_to, "The last one")->check(CLI::PositiveNumber)->type_name("N");
-  app.add_option("--survey-seconds", options.survey_seconds, "For how long, from the first launch on")
+  app.add_option("--survey-to", options.survey_to, "Survey up to the program's N-th launch")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app.add_option("--survey-seconds", options.survey_seconds, "Survey for N seconds from the program's first launch on")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
   app.add_option("--survey-patience", options.survey_patience,
-                 "How long to wait for a launch, or for work before it, which may wait for the program")
+                 "How long to wait before leaving a launch out: it, or the work before it, may wait for the program")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("SECONDS")
       ->capture_default_str();
-  app.add_option("--survey-label", options.survey_label, "Only launches whose label (msda_record_label) has this text")
+  app.add_option("--survey-label", options.survey_label,
+                 "Survey only launches whose label (msda_record_label) contains this text")
       ->type_name("TEXT");
   app.add_flag("--survey-no-neighbour", options.survey_alone,
-               "Do not occupy a part of the device beside the extra launches");
+               "Do not occupy a part of the device during every second extra launch");
   app.add_flag("--survey-poison", options.survey_poison,
-               "Also find launches whose results depend on memory that nobody wrote: more extra launches, on poisoned "
-               "memory");
+               "Also find launches whose results depend on memory that nobody wrote, by more extra launches on memory "
+               "filled with patterns");
   app.add_flag("--force", options.force, "Replace an existing capture");
   app.add_option("--follow", options.spool)->group("");
   app.add_option("--keep-last", options.keep_last)->group("");

@@ -194,17 +194,18 @@ int run_advise(const AdviseOptions& options) {
 
 void add_advise_command(CLI::App& app, int& status) {
   auto options = std::make_shared<AdviseOptions>();
-  CLI::App* command =
-      app.add_subcommand("advise", "A mask and a tolerance that make the test sound, and what it then finds");
+  CLI::App* command = app.add_subcommand(
+      "advise", "Advise a mask and a tolerance that make the test sound, and say which faults it then finds");
   add_capture(*command, *options);
   add_simulation(*command, *options);
   add_count(*command, "--runs", options->runs,
-            "Runs of each of the three simulations; 0: as many as the tail of what they need takes, at least 500");
+            "Runs of each of the three simulations; 0: as many as it takes to extrapolate, at least 500");
   add_count(*command, "--check-runs", options->check_runs,
-            "Other runs to simulate with the advised tolerance; 0: as many as --runs");
-  command->add_flag("--markdown", options->markdown, "Print the text of a pull request");
-  command->add_flag("--patch", options->patch, "Print the comparison as Python code");
+            "Further runs that check the advised tolerance; 0: as many as --runs");
+  command->add_flag("--markdown", options->markdown, "Print the advice as the text of a pull request");
+  command->add_flag("--patch", options->patch, "Print the advised comparison as Python code");
   add_operator(*command);
+  command->footer("Exit status: 0 advice was given, 2 bad usage or bad input, 3 no tolerance makes the test sound.");
   command->callback([options, &status] { status = run_advise(*options); });
 }
 

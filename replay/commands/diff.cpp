@@ -181,25 +181,25 @@ int run_diff(const DiffOptions& options) {
 void add_diff_command(CLI::App& app, int& status) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command =
-      app.add_subcommand("diff", "Compare two runs, captures, or invocations: the first divergence first");
+      app.add_subcommand("diff", "Compare two runs, captures or invocations, and name the first divergence first");
   command
       ->add_option("A", options->a,
-                   "Capture file, or FILE:INVOCATION; of runs with trails a file, or a folder of ranks")
-      ->required();
-  command->add_option("B", options->b, "The same, to compare with")->required();
-  command->add_option("C", options->more, "Further runs with trails, each compared with A")->type_name("FILE...");
-  command->add_option("--page", options->page, "Also draw runs with trails beside each other: a page of HTML")
+                   "Capture file, or FILE:INVOCATION; a run with trails may be a folder, with a file for each rank")
+      ->required()
+      ->type_name("");
+  command->add_option("B", options->b, "What to compare A with, given as A is")->required()->type_name("");
+  command->add_option("C", options->more, "Further runs with trails, each compared with A")->type_name("");
+  command->add_option("--page", options->page, "Also draw runs with trails beside each other, on this page of HTML")
       ->type_name("FILE");
   command->add_flag("--slices", options->slices,
-                    "Compare batches of equal inputs instead, and replay every batch alone: batch invariance");
-  add_seed(*command, options->seed, "Seed of the order of the atomic replays of --slices");
+                    "Instead check batch invariance: compare batches of equal inputs, and replay every batch alone");
+  add_seed(*command, options->seed, "Seed that orders the additions of the atomic replays of --slices");
   add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the first line only");
   add_operator(*command);
-  command->footer(
-      "Exit status: 0 the same numbers, 1 others, 2 bad usage or bad input, 3 a call cannot be sliced (--slices).");
+  command->footer("Exit status: 0 equal, 1 different, 2 bad usage or bad input, 3 a call cannot be sliced (--slices).");
   command->callback([options, &status] { status = run_diff(*options); });
 }
 

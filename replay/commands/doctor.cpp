@@ -111,9 +111,9 @@ int run_doctor(const DoctorOptions& options) {
 void add_doctor_command(CLI::App& app, int& status) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* command =
-      app.add_subcommand("doctor", "Say what this machine can do, and why nothing was recorded of a program");
+      app.add_subcommand("doctor", "Say what this machine can do, and why nothing of a program was recorded");
   command->add_option("COMMAND", options->command, "After --: a program to record and watch, with its arguments")
-      ->type_name("-- COMMAND ...");
+      ->type_name("");
   command->add_option("--adapter", options->adapters, "JSON file with adapters for kernels of your own; repeatable")
       ->type_name("FILE")
       ->expected(1)
@@ -121,6 +121,7 @@ void add_doctor_command(CLI::App& app, int& status) {
       ->take_all();
   add_json(*command, *options);
   command->add_flag("--test-call", options->test_call)->group("");
+  command->footer("Exit status: 0 nothing keeps msda-record from recording, 1 something does, 2 bad usage.");
   command->callback([options, &status] { status = run_doctor(*options); });
 }
 

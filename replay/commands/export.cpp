@@ -357,7 +357,8 @@ int run_export(ExportOptions& options) {
 
 void add_export_command(CLI::App& app, int& status) {
   auto options = std::make_shared<ExportOptions>();
-  CLI::App* command = app.add_subcommand("export", "Write a reproducer that stands alone, or another tool's format");
+  CLI::App* command =
+      app.add_subcommand("export", "Write a reproducer that needs no msda-replay, or another tool's format");
   add_capture(*command, *options);
   command->add_option("--to", options->format, "What to write")
       ->option_text("pytest|cpp|npz|zip|tensorboard")
@@ -371,10 +372,12 @@ void add_export_command(CLI::App& app, int& status) {
                     "With --to zip: leave out arguments, environment, host, labels and machine code");
   command
       ->add_option("--element", options->element,
-                   "The finding to reproduce, as grad_value[0,17,3,5]; by default the one that run reports first")
+                   "Finding to reproduce, as grad_value[0,17,3,5]; default: the one that run reports first")
       ->type_name("ELEMENT");
   add_comparison(*command, *options);
   add_operator(*command);
+  command->footer(
+      "Exit status: 0 written, 2 bad usage or bad input, 3 the call is not replayed, or not available in this format.");
   command->callback([options, &status] { status = run_export(*options); });
 }
 

@@ -30,13 +30,13 @@ CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, con
 }  // namespace
 
 void add_capture(CLI::App& command, Options& options) {
-  command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")->required();
+  command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")->required()->type_name("");
 }
 
 void add_captures(CLI::App& command, Options& options) {
   command.add_option("CAPTURE", options.captures, "Capture files (HDF5), or folders of them")
       ->required()
-      ->type_name("CAPTURE ...");
+      ->type_name("");
 }
 
 void add_invocation(CLI::App& command, Options& options) {
@@ -64,9 +64,9 @@ void add_seed(CLI::App& command, uint64_t& target, const char* help) {
 }
 
 void add_tolerance(CLI::App& command, Options& options) {
-  add_number<double>(command, "--atol", options.atol, "Absolute tolerance, in place of the recorded one")
+  add_number<double>(command, "--atol", options.atol, "Absolute tolerance, instead of the recorded one")
       ->type_name("X");
-  add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
+  add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, instead of the recorded one")
       ->type_name("X");
 }
 
@@ -77,7 +77,7 @@ void add_operator(CLI::App& command) {
           [](const std::vector<std::string>& files) {
             for (const std::string& file : files) read_operators(file);
           },
-          "An adapter file whose operators are replayed, too, and whose libraries are run; may be given more than once")
+          "Also replay the operators that this adapter file describes, and run its libraries; repeatable")
       ->allow_extra_args(false)
       ->type_name("FILE");
 }
@@ -85,13 +85,14 @@ void add_operator(CLI::App& command) {
 void add_comparison(CLI::App& command, Options& options) {
   add_invocation(command, options);
   add_count(command, "--reference", options.reference,
-            "Use the outputs of this invocation, which must have equal inputs, as the reference");
+            "Compare with the outputs of this invocation, which must have equal inputs");
   add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
   add_tolerance(command, options);
   command.add_flag(
       "--customary", options.customary,
-      "Without a tolerance, pass mistakes within the customary one of the type: for float32 atol 1e-3, rtol 1e-2");
-  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+      "If no tolerance was recorded or given, accept what is within the customary one of the type (float32: atol 1e-3, "
+      "rtol 1e-2)");
+  command.add_flag("--damaged", options.damaged, "Continue if data do not match their digests");
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");
 }
@@ -100,8 +101,8 @@ void add_replay(CLI::App& command, Options& options) {
   add_comparison(command, options);
   command
       .add_option("--mode", options.modes,
-                  "Replays, separated by commas: deterministic, atomic, float64, mixed, original, recorded_order; by "
-                  "default all but mixed and recorded_order that this machine can run")
+                  "Replays, separated by commas: deterministic, atomic, float64, mixed, original, recorded_order; "
+                  "default: those that this machine can run, without mixed and recorded_order")
       ->type_name("LIST")
       ->each([](const std::string& modes) {
         if (modes.empty()) throw BadInput("--mode: names no mode; leave it out for all that this machine can run");
@@ -112,7 +113,7 @@ void add_replay(CLI::App& command, Options& options) {
       ->type_name("LIST");
   command
       .add_option("--device", options.device,
-                  "Where to replay: auto is the first GPU, or the CPU for what a GPU cannot run; cuda is all GPUs")
+                  "Where to replay: auto uses the first GPU, and the CPU for what a GPU cannot run; cuda uses all GPUs")
       ->type_name("auto|cpu|cuda[:N]");
   command
       .add_option_function<std::string>(
@@ -128,19 +129,20 @@ void add_replay(CLI::App& command, Options& options) {
       ->type_name("X[,Y[,Z]]");
   command
       .add_option("--kernel-digest", options.kernel_digest,
-                  "Another recorded variant of the kernel for mode original, by the digest of its code")
+                  "Run another recorded variant of the kernel in mode original, named by the digest of its code")
       ->type_name("DIGEST");
-  command.add_flag("--poison", options.poison,
-                   "Launch in mode original with other contents of outputs, scratch and shared memory, too: finds "
-                   "races and reads of unwritten memory");
+  command.add_flag(
+      "--poison", options.poison,
+      "Find races and reads of unwritten memory: relaunch the recorded code with other contents of outputs, "
+      "scratch and shared memory");
   command
       .add_option("--poison-folder", options.poison_folder,
-                  "Keep the results of --poison in a file in this folder, in place of memory")
+                  "Keep the results of --poison in a file in this folder instead of in memory")
       ->type_name("FOLDER");
   add_number<int64_t>(command, "--repeat", options.repeat,
-                      "Run every replay this often; atomic with another seed each time")
+                      "Run every replay N times, mode atomic with another seed each time")
       ->type_name("N");
-  add_seed(command, options.seed, "Seed of the first atomic replay's order");
+  add_seed(command, options.seed, "Seed that orders the additions of the first atomic replay");
 }
 
 }  // namespace msda::replay

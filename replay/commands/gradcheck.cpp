@@ -165,18 +165,20 @@ int run_gradcheck(const GradcheckOptions& options) {
 void add_gradcheck_command(CLI::App& app, int& status) {
   auto options = std::make_shared<GradcheckOptions>();
   CLI::App* command = app.add_subcommand(
-      "gradcheck", "Compare gradients with finite differences of the forward pass, kinks recognised");
+      "gradcheck", "Compare gradients with finite differences of the forward pass, also where it has kinks");
   add_capture(*command, *options);
   add_invocation(*command, *options);
   add_count(*command, "--samples", options->settings.samples,
-            "Elements of each gradient drawn at random, and as many of those nearest to kinks; 1000 by default");
+            "Check N random elements of each gradient, and the N elements nearest to kinks; default 1000");
   command->add_flag("--all", options->settings.all, "Check every element");
-  add_seed(*command, options->seed, "Seed of the elements that are drawn");
+  add_seed(*command, options->seed, "Seed that draws the elements");
   add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the verdict only");
   add_operator(*command);
+  command->footer(
+      "Exit status: 0 all elements pass, 1 one fails, 2 bad usage or bad input, 3 the calls are not replayed.");
   command->callback([options, &status] { status = run_gradcheck(*options); });
 }
 

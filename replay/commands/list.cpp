@@ -176,9 +176,10 @@ int run_list(const ListOptions& options) {
 void add_list_command(CLI::App& app, int& status) {
   auto options = std::make_shared<ListOptions>();
   CLI::App* command = app.add_subcommand("list", "List the invocations of captures, a line each");
-  command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required();
+  command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required()->type_name("");
   add_json(*command, *options);
   add_operator(*command);
+  command->footer("Exit status: 0 listed, 2 bad usage or bad input.");
   command->callback([options, &status] { status = run_list(*options); });
 }
 

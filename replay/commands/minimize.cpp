@@ -386,17 +386,19 @@ void add_minimize_command(CLI::App& app, int& status) {
   command->add_flag("--force", options->force, "Replace the file if it exists");
   command
       ->add_option("--element", options->element,
-                   "The element out of tolerance to keep, as grad_value[0,17,3,5]; by default that of the first "
-                   "finding")
+                   "Keep this element out of tolerance, as grad_value[0,17,3,5]; default: that of the first finding")
       ->type_name("TENSOR[INDEX]");
   command->add_option("--cause", options->cause, "Keep the first finding of this cause")->type_name("CAUSE");
   add_count(*command, "--repeat", options->repeat,
-            "Launches of each trial, where only the machine code of a launch is known; default 20");
-  add_count(*command, "--trials", options->most_trials, "At most so many of these trials; default 300");
-  command->add_option("--device", options->device, "Where it is launched: auto, or cuda:N")->type_name("DEVICE");
+            "Launches of each trial, for launches of which only the machine code is known; default 20");
+  add_count(*command, "--trials", options->most_trials, "At most N such trials; default 300");
+  command->add_option("--device", options->device, "Device for these trials: auto, or cuda:N")->type_name("DEVICE");
   command->add_flag("--from-scratch", options->from_scratch, "Do not continue an earlier search for the same output");
   add_comparison(*command, *options);
   add_operator(*command);
+  command->footer(
+      "Exit status: 0 the search ended, 2 nothing is out of tolerance, bad usage or bad input, 3 no GPU can launch "
+      "it.");
   command->callback([options, &status] { status = run_minimize(*options); });
 }
 

@@ -104,29 +104,35 @@ void add_order_command(CLI::App& app, int& status) {
       app.add_subcommand("order", "Read from the recorded bits in which order the atomic additions arrived");
   add_captures(*command, *options);
   add_invocation(*command, *options);
-  command->add_option("--limit", options->search.seconds, "Give up the search for more additions after so many seconds")
+  command
+      ->add_option("--limit", options->search.seconds,
+                   "End the search for pixels with more than --exhaustive additions after this time; default 25")
       ->type_name("SECONDS");
   command
       ->add_option("--seconds-each", options->search.seconds_each,
-                   "Give up the search for a pixel after so many seconds")
+                   "End the search for each pixel after this time; default 10")
       ->type_name("SECONDS");
   command
-      ->add_option("--exhaustive", options->search.limits.exhaustive,
-                   "Search every order of up to this many additions to a pixel, at most 18; 0: the annealing alone")
+      ->add_option(
+          "--exhaustive", options->search.limits.exhaustive,
+          "Try every order of up to N additions to a pixel, at most 18, default 15; 0: simulated annealing only")
       ->type_name("N")
       ->check(CLI::Range(0, 18));
   command
       ->add_option("--moves", options->search.limits.moves,
-                   "Orders to try by simulated annealing for a pixel with more additions")
+                   "Orders that simulated annealing tries for a pixel with more additions; default 40000")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000'000}));
   add_seed(*command, options->seed, "Seed of the annealing");
   add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
-  add_count(*command, "--list", options->list, "List so many pixels, what no order explains first");
+  add_count(*command, "--list", options->list, "List N pixels, those that no order explains first; default 10");
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
-  command->add_flag("--quiet", options->quiet, "Print how many pixels an order explains only");
+  command->add_flag("--quiet", options->quiet, "Print only how many pixels an order explains");
   add_operator(*command);
+  command->footer(
+      "Exit status: 0 no pixel is impossible, 1 no order explains some pixel, 2 bad usage or bad input, 3 there is no "
+      "order to read.");
   command->callback([options, &status] { status = run_order(*options); });
 }
 

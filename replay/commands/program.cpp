@@ -48,9 +48,11 @@ int fail(const CLI::App& app, const CLI::ParseError& error) {
 int parse_and_run(int argc, char** argv) {
   int status = kWithinTolerance;
   CLI::App app(
-      "Replays recorded calls of multi-scale deformable attention, grid_sample, scatter_add, interpolate, roi_align "
-      "and "
-      "operators of your own, and finds out why their results drift.",
+      "Finds out why the results of a GPU program vary or are wrong.\n"
+      "survey: which launches vary. diff: at which launch two runs part. run: why the results of a recorded call "
+      "drift,\n"
+      "of multi-scale deformable attention, grid_sample, scatter_add, interpolate, roi_align, or an operator of your "
+      "own.",
       "msda-replay");
   app.footer(
       "Exit status: 0 within tolerance, 1 drift found, 2 bad usage or bad input, 3 mode or device not available here.");

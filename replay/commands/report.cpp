@@ -381,18 +381,17 @@ int run_report(ReportOptions& options) {
 
 void add_report_command(CLI::App& app, int& status) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* command =
-      app.add_subcommand("report", "Write all of it as one page of HTML; of several captures, a folder of pages");
+  CLI::App* command = app.add_subcommand(
+      "report", "Write what run, stages and show find as one page of HTML; of several captures, a folder of pages");
   add_captures(*command, *options);
   command->add_option("-o,--output", options->output, "The page to write; of several captures, the folder")
       ->required()
       ->type_name("FILE.html");
   command->add_flag("--force", options->force, "Replace pages that exist");
-  add_count(*command, "--findings", options->findings, "List at most so many elements out of tolerance");
-  command->add_flag("--no-stages", options->no_stages, "Leave the stages out, which take longest");
+  add_count(*command, "--findings", options->findings, "List at most N elements out of tolerance; default 1000");
+  command->add_flag("--no-stages", options->no_stages, "Leave out the stages, which take longest");
   command->add_flag("--order", options->order, "Add the order of the atomic additions, as the command order finds it");
-  add_count(*command, "--stress", options->stress_runs,
-            "Add the failure probability, from at most so many simulated runs");
+  add_count(*command, "--stress", options->stress_runs, "Add the failure probability, from at most N simulated runs");
   command->add_option("--stress-json", options->stress_json, "Add the failure probability that stress --json wrote")
       ->type_name("FILE");
   add_replay(*command, *options);

@@ -92,9 +92,7 @@ void add_run_command(CLI::App& app, int& status) {
   add_replay(*command, *options);
   command->add_flag("--verbose", options->verbose,
                     "Print every invocation, the tables of comparisons, and more examples");
-  command
-      ->add_option("--save-replays", options->save_replays,
-                   "Write the gradients of every replay to this new file, as the results of a capture")
+  command->add_option("--save-replays", options->save_replays, "Write the gradients of every replay into a new capture")
       ->type_name("FILE");
   command->add_option("--color", options->colour, "When to print in colours")
       ->option_text("auto|always|never")

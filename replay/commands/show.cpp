@@ -138,6 +138,7 @@ void add_show_command(CLI::App& app, int& status) {
   add_capture(*command, *options);
   add_invocation(*command, *options);
   add_json(*command, *options);
+  command->footer("Exit status: 0 shown, 2 bad usage or bad input.");
   command->callback([options, &status] { status = run_show(*options); });
 }
 

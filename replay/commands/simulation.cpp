@@ -149,32 +149,33 @@ void check_sizes(const SimulationOptions& options) {
 
 void add_simulation(CLI::App& command, SimulationOptions& options) {
   add_invocation(command, options);
-  command.add_option("--against", options.against, "Arithmetic of the test's reference")
+  command.add_option("--against", options.against, "Arithmetic of the reference that the test compares with")
       ->type_name("grid_sample|float64|DIALECT");
   command
       .add_option("--criterion", options.criterion,
-                  "When the test passes: all elements within the tolerance, or each gradient's largest error at most "
-                  "K times the reference's, both against float64")
+                  "When the test passes: allclose if all elements are within the tolerance; anchored:K if each "
+                  "gradient's largest error against float64 is at most K times the reference's")
       ->type_name("allclose|anchored:K");
   command
       .add_option("--evaluation", options.evaluation,
-                  "Whether kernels fuse the products and sums of coordinates; auto: read from the recorded gradients")
+                  "Whether kernels compute coordinates by fused multiply-adds (contracted) or not (written); auto: as "
+                  "the recorded gradients show")
       ->option_text("auto|contracted|written")
       ->check(CLI::IsMember({"auto", "contracted", "written"}));
-  add_count(command, "--batch", options.batch, "Batches of a simulated call, in place of the recorded number");
-  add_count(command, "--heads", options.heads, "Its heads");
-  add_count(command, "--queries", options.queries, "Its queries");
+  add_count(command, "--batch", options.batch, "Batches of a simulated call, instead of the recorded number");
+  add_count(command, "--heads", options.heads, "Heads of a simulated call");
+  add_count(command, "--queries", options.queries, "Queries of a simulated call");
   command
       .add_option("--draw", options.draws,
                   "How an input is drawn: uniform(LOW,HIGH), uniform24(LOW,HIGH), "
-                  "normal(MEAN,DEVIATION), softmax(DEVIATION,COUNT), resample; by default what the recorded numbers "
-                  "look drawn by")
+                  "normal(MEAN,DEVIATION), softmax(DEVIATION,COUNT), resample; default: the generator that the "
+                  "recorded numbers fit")
       ->type_name("TENSOR=GENERATOR");
   add_tolerance(command, options);
   add_seed(command, options.seed, "Seed of the inputs: the same seed gives the same result");
   add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
   command.add_flag("--every-element", options.every_element,
-                   "Compare every element of every run, in place of those that can be out of tolerance");
+                   "Compare every element of every run, not only those that can be out of tolerance");
   command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
   add_json(command, options);
 }

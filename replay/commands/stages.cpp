@@ -127,7 +127,7 @@ void add_stages_command(CLI::App& app, int& status) {
   add_replay(*command, *options);
   command
       ->add_option("--element", options->elements,
-                   "An element of a gradient, as grad_value[0,17,3,5]; by default the first findings")
+                   "Show this element of a gradient, as grad_value[0,17,3,5]; repeatable; default: the first findings")
       ->type_name("TENSOR[INDEX]");
   add_operator(*command);
   command->callback([options, &status] { status = run_stages(*options); });

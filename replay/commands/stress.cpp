@@ -120,17 +120,20 @@ void add_stress_command(CLI::App& app, int& status) {
       app.add_subcommand("stress", "Simulate the test with other inputs: how often does it fail, and why");
   add_captures(*command, *options);
   add_simulation(*command, *options);
-  add_count(*command, "--runs", options->runs, "The most runs to simulate, of each call");
-  add_count(*command, "--least-runs", options->least_runs, "The fewest runs, however narrow the interval is");
-  command->add_option("--width", options->width, "Stop when the interval is this wide")->type_name("X");
-  command->add_option("--confidence", options->confidence, "Of the intervals")->type_name("X");
-  add_count(*command, "--curve-runs", options->curve_runs, "Runs for tolerances tighter than the test's; 0 for none");
-  command->add_option("--state", options->state, "Continue the runs in this file, and keep them there")
-      ->type_name("FILE");
+  add_count(*command, "--runs", options->runs, "Most runs of each call; default 100000");
+  add_count(*command, "--least-runs", options->least_runs, "Fewest runs, however narrow the interval is");
+  command->add_option("--width", options->width, "End the runs when the interval is this narrow; default 0.015")
+      ->type_name("X");
+  command->add_option("--confidence", options->confidence, "Confidence of the intervals; default 0.95")->type_name("X");
+  add_count(*command, "--curve-runs", options->curve_runs,
+            "Runs that try tolerances tighter than the test's; default 40, 0: none");
+  command->add_option("--state", options->state, "Keep the runs in this file, and continue from it")->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "Print the probability only");
   command->add_flag("--verbose", options->verbose,
                     "With several captures: also list the tests that never failed, and every place of each test");
   add_operator(*command);
+  command->footer(
+      "Exit status: 0 no simulated run failed, 1 one did, 2 bad usage or bad input, 3 the kernels are not replayed.");
   command->callback([options, command, &status] {
     const bool every_call = command->count("--invocation") > 0 && options->invocation == "all";
     status = run_stress(*options, every_call);

@@ -143,24 +143,28 @@ void add_survey_command(CLI::App& app, int& status) {
       "nothing could be surveyed.");
   command
       ->add_option("CAPTURE", options->words,
-                   "Captures with surveys, or folders of them; or, after --, a program and its arguments")
-      ->type_name("CAPTURE... | -- COMMAND ...")
+                   "Captures with surveys, or folders of them; or, after --, a program to survey and its arguments")
+      ->type_name("| -- COMMAND")
       ->required();
-  command->add_option("-o,--output", options->output, "Where the survey of a program is kept")->capture_default_str();
+  command->add_option("-o,--output", options->output, "Capture file to keep the survey of a program in")
+      ->type_name("FILE")
+      ->capture_default_str();
   command->add_flag("--force", options->force, "Replace an existing capture");
   command->add_option("--kernel", options->kernel, "Survey only kernels whose name this regular expression matches")
       ->type_name("REGEX");
   add_count(*command, "--runs", options->runs, "Extra launches of each launch; default 2");
-  add_count(*command, "--memory", options->memory, "Percent of the free memory for copies; default 50");
-  add_count(*command, "--patience", options->patience,
-            "Seconds to wait for a launch, or for work before it, which may wait for the program; default 10");
-  add_count(*command, "--from", options->from, "The first launch to survey, among all of the program's");
-  add_count(*command, "--to", options->to, "The last one");
-  add_count(*command, "--seconds", options->seconds, "For how long, from the program's first launch on");
-  command->add_option("--label", options->label, "Survey only launches whose label (msda_record_label) has this text")
+  add_count(*command, "--memory", options->memory, "Most of the free memory to use for copies, in percent; default 50");
+  add_count(
+      *command, "--patience", options->patience,
+      "Seconds to wait before leaving a launch out: it, or the work before it, may wait for the program; default 10");
+  add_count(*command, "--from", options->from, "Survey from the program's N-th launch on");
+  add_count(*command, "--to", options->to, "Survey up to the program's N-th launch");
+  add_count(*command, "--seconds", options->seconds, "Survey for N seconds from the program's first launch on");
+  command
+      ->add_option("--label", options->label, "Survey only launches whose label (msda_record_label) contains this text")
       ->type_name("TEXT");
   command->add_flag("--no-neighbour", options->no_neighbour,
-                    "Do not occupy a part of the device beside every second extra launch");
+                    "Do not occupy a part of the device during every second extra launch");
   command->add_flag("--poison", options->poison, "Also find launches whose results depend on memory that nobody wrote");
   command->add_flag("--all", options->all, "List kernels that do not vary, too");
   add_json(*command, *options);

@@ -104,6 +104,7 @@ void add_verify_command(CLI::App& app, int& status) {
   add_captures(*command, *options);
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print nothing if there is no damage");
+  command->footer("Exit status: 0 no damage, 2 damage, bad usage or bad input.");
   command->callback([options, &status] { status = run_verify(*options); });
 }
 

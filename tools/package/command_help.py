@@ -59,7 +59,7 @@ def _option(name, text):
 
 
 def _argument(name, text):
-    words = [word for word in name.split() if word not in ("TEXT", "REQUIRED", "...")]
+    words = [word for word in name.split() if word not in ("REQUIRED", "...")]
     return " ".join(dict.fromkeys(words)), text
 
 

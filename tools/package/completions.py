@@ -1,7 +1,6 @@
 """Completions of a command for bash, zsh and fish."""
 
 _FILES = ("FILE", "FILE|-", "SMALL", "TEXT")  # values that are names of files
-_WITH_FILES = ("CAPTURE", "SPOOL", "A", "B")  # arguments that are
 
 
 def _identifier(name):
