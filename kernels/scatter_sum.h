@@ -44,8 +44,8 @@ MSDA_HOST_DEVICE inline Real share_of(int64_t count) {
 template <class Real>
 MSDA_HOST_DEVICE inline Real finished(const ScatterSizes& s, Real held, Real total, int64_t count) {
   const Real sum = held + total;
-  const int64_t of = count + (s.include_self ? 1 : 0);
-  return s.scale == MSDA_SCATTER_MEAN && of > 1 ? sum / static_cast<Real>(of) : sum;
+  const int64_t numbers = count + (s.include_self ? 1 : 0);
+  return s.scale == MSDA_SCATTER_MEAN && numbers > 1 ? sum / static_cast<Real>(numbers) : sum;
 }
 
 }  // namespace MSDA_ISA

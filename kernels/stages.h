@@ -110,13 +110,15 @@ MSDA_HOST_DEVICE inline void trace_channel(const TracedSpot& spot, uint32_t floa
 }
 
 // Adds two lanes.
-MSDA_HOST_DEVICE inline TracedSums add_traced(uint32_t float64_stages, const TracedSums& one, const TracedSums& other) {
+MSDA_HOST_DEVICE inline TracedSums add_traced(uint32_t float64_stages, const TracedSums& left,
+                                              const TracedSums& right) {
   TracedSums sums{};
-  in_precision(float64_stages, MSDA_STAGE_GRAD_ATTENTION_WEIGHTS,
-               [&]<class Real>(Real) { sums.attention = double(as<Real>(one.attention) + as<Real>(other.attention)); });
+  in_precision(float64_stages, MSDA_STAGE_GRAD_ATTENTION_WEIGHTS, [&]<class Real>(Real) {
+    sums.attention = double(as<Real>(left.attention) + as<Real>(right.attention));
+  });
   in_precision(float64_stages, MSDA_STAGE_GRAD_SAMPLING_LOCATIONS, [&]<class Real>(Real) {
-    sums.x = double(as<Real>(one.x) + as<Real>(other.x));
-    sums.y = double(as<Real>(one.y) + as<Real>(other.y));
+    sums.x = double(as<Real>(left.x) + as<Real>(right.x));
+    sums.y = double(as<Real>(left.y) + as<Real>(right.y));
   });
   return sums;
 }

@@ -191,15 +191,15 @@ void mixed_backward(const CheckedCall& checked, const msda_call& call, const msd
 // A result of msda_stages that has numbers for each sample, and which numbers of a trace those are.
 struct StageResult {
   int64_t per_sample;
-  const double* (*of)(const SampleTrace&);
+  const double* (*numbers_in)(const SampleTrace&);
   ContiguousOutput<double> out;
 };
 
 StageResult stage_result(const CheckedCall& checked, msda_stage_id stage, const msda_tensor& tensor) {
-  const auto from = [&](const double* (*of)(const SampleTrace&)) {
+  const auto from = [&](const double* (*numbers_in)(const SampleTrace&)) {
     const auto shape = checked.stage_shape(stage);
     const size_t rank_of_samples = checked.weights_shape().size();
-    return StageResult{element_count({shape.begin() + rank_of_samples, shape.end()}), of,
+    return StageResult{element_count({shape.begin() + rank_of_samples, shape.end()}), numbers_in,
                        ContiguousOutput<double>(tensor)};
   };
   switch (stage) {
@@ -238,8 +238,8 @@ void stage_tensors(const CheckedCall& checked, const msda_call& call, const msda
   }
   if (of_samples.empty()) return;
   for_each_trace(inputs.problem(), options, float64_stages, [&](int64_t sample, const SampleTrace& trace) {
-    for (auto& [per_sample, of, out] : of_samples) {
-      std::copy_n(of(trace), per_sample, out.data() + sample * per_sample);
+    for (auto& [per_sample, numbers_in, out] : of_samples) {
+      std::copy_n(numbers_in(trace), per_sample, out.data() + sample * per_sample);
     }
   });
   for (auto& result : of_samples) result.out.store();

@@ -39,9 +39,9 @@ struct Strides {
 #pragma unroll
     for (int d = 0; d < MSDA_MAX_RANK - 1; ++d) {
       if (d == last) break;
-      const Division::Result of = by[d].divide(n);
-      offset += of.rest * stride[d];
-      n = of.quotient;
+      const Division::Result divided = by[d].divide(n);
+      offset += divided.rest * stride[d];
+      n = divided.quotient;
     }
     return offset + n * stride[last];
   }

@@ -28,7 +28,7 @@ struct Graphs {
   // Abandons the graphs, because the context may be gone.
   ~Graphs() { end_of_context(); }
   void end_of_context() {
-    for (Kept& one : kept) one.graph->abandon();
+    for (Kept& entry : kept) entry.graph->abandon();
   }
 
   std::unique_ptr<Graph> take(std::deque<Kept>::iterator which) {

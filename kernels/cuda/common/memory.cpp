@@ -40,7 +40,7 @@ Memory::Memory(size_t bytes, Target& target) : block_{nullptr, bytes}, target_(&
   check(cudaMallocFromPoolAsync(&block_.data, bytes, pool_of(target.device().number), target.stream()),
         "cudaMallocFromPoolAsync");
 }
-Memory::Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, {})), target_(other.target_) {}
+Memory::Memory(Memory&& source) noexcept : block_(std::exchange(source.block_, {})), target_(source.target_) {}
 Memory::~Memory() {
   if (block_.data == nullptr) return;
   target_->relax();

@@ -24,14 +24,14 @@ class Memory {
  public:
   Memory(size_t bytes, Target& target);
   Memory(Block block, Target& target) : block_(block), target_(&target) {}  // takes a block of this class, to be freed
-  Memory(Memory&& other) noexcept;
+  Memory(Memory&& source) noexcept;
   Memory& operator=(Memory&&) = delete;
   ~Memory();
 
   void* data() const { return block_.data; }
   size_t bytes() const { return block_.bytes; }
   // Exchanges the blocks: the one taken in is then freed in its place.
-  void swap(Block& other) { std::swap(block_, other); }
+  void swap(Block& block) { std::swap(block_, block); }
 
  private:
   Block block_;

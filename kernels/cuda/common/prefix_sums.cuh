@@ -10,8 +10,8 @@ template <class T>
 __device__ inline T sum_upto_lane(T mine) {
 #pragma unroll
   for (int step = 1; step < kWarp; step *= 2) {
-    const T other = __shfl_up_sync(~0u, mine, step);
-    if (threadIdx.x % kWarp >= step) mine += other;
+    const T below = __shfl_up_sync(~0u, mine, step);
+    if (threadIdx.x % kWarp >= step) mine += below;
   }
   return mine;
 }

@@ -37,10 +37,10 @@ void Sequence::clear() {
   ++cleared_;
 }
 
-void Sequence::swap_kernels(Sequence& other) {
-  nodes_.swap(other.nodes_);
-  offsets_.swap(other.offsets_);
-  bytes_.swap(other.bytes_);
+void Sequence::swap_kernels(Sequence& sequence) {
+  nodes_.swap(sequence.nodes_);
+  offsets_.swap(sequence.offsets_);
+  bytes_.swap(sequence.bytes_);
 }
 
 size_t Sequence::end_of_offsets(size_t node) const {
@@ -66,15 +66,15 @@ Sequence::Digests Sequence::digests(uint64_t seed) const {
   uint32_t shape[kMost];
   Numbers kernels[kMost];
   for (size_t i = 0; i < count; ++i) {
-    const Launch& of = launch(i);
+    const Launch& launched = launch(i);
     shape[i] = waits_for(i);
-    kernels[i] = {.kernel = reinterpret_cast<uintptr_t>(of.kernel),
-                  .shared_bytes = static_cast<uint64_t>(of.shared_bytes),
+    kernels[i] = {.kernel = reinterpret_cast<uintptr_t>(launched.kernel),
+                  .shared_bytes = static_cast<uint64_t>(launched.shared_bytes),
                   .bytes = end_of_bytes(i) - nodes_[i].first_byte,
-                  .x = of.grid.x,
-                  .y = of.grid.y,
-                  .z = of.grid.z,
-                  .threads = static_cast<uint32_t>(of.threads)};
+                  .x = launched.grid.x,
+                  .y = launched.grid.y,
+                  .z = launched.grid.z,
+                  .threads = static_cast<uint32_t>(launched.threads)};
   }
   const uint64_t of_shape = XXH3_64bits_withSeed(shape, count * sizeof(*shape), seed);
   const uint64_t parts[] = {XXH3_64bits_withSeed(kernels, count * sizeof(*kernels), of_shape),
@@ -82,19 +82,19 @@ Sequence::Digests Sequence::digests(uint64_t seed) const {
   return {of_shape, XXH3_64bits(parts, sizeof(parts))};
 }
 
-bool Sequence::has_shape_of(const Sequence& other) const {
-  return std::equal(nodes_.begin(), nodes_.end(), other.nodes_.begin(), other.nodes_.end(),
+bool Sequence::has_shape_of(const Sequence& sequence) const {
+  return std::equal(nodes_.begin(), nodes_.end(), sequence.nodes_.begin(), sequence.nodes_.end(),
                     [](const Node& a, const Node& b) { return a.waits_for == b.waits_for; });
 }
 
-bool Sequence::is_same(size_t node, const Sequence& other) const {
+bool Sequence::is_same(size_t node, const Sequence& sequence) const {
   const auto parts = [](const Launch& a) {
     return std::tuple(a.kernel, a.grid.x, a.grid.y, a.grid.z, a.threads, a.shared_bytes);
   };
-  const Node &mine = nodes_[node], &its = other.nodes_[node];
+  const Node &mine = nodes_[node], &its = sequence.nodes_[node];
   const size_t bytes = end_of_bytes(node) - mine.first_byte;
-  return parts(mine.launch) == parts(its.launch) && other.end_of_bytes(node) - its.first_byte == bytes &&
-         std::memcmp(bytes_.data() + mine.first_byte, other.bytes_.data() + its.first_byte, bytes) == 0;
+  return parts(mine.launch) == parts(its.launch) && sequence.end_of_bytes(node) - its.first_byte == bytes &&
+         std::memcmp(bytes_.data() + mine.first_byte, sequence.bytes_.data() + its.first_byte, bytes) == 0;
 }
 
 }  // namespace msda::kernels::cuda

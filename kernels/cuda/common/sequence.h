@@ -30,19 +30,19 @@ class Sequence {
     (append(&parameters, sizeof(parameters), alignof(Parameters)), ...);
     end_ = {uint32_t{1} << (size() - 1), cleared_};
   }
-  // What `one` and `other` add are branches: neither waits for the other, and what is added next waits for both.
-  template <class One, class Other>
-  void beside(One&& one, Other&& other) {
+  // What `first` and `second` add are branches: neither waits for the other, and what is added next waits for both.
+  template <class First, class Second>
+  void beside(First&& first, Second&& second) {
     const End before = end_;
-    std::forward<One>(one)();
-    const End of_one = end_;
+    std::forward<First>(first)();
+    const End end_of_first = end_;
     end_ = before;
-    std::forward<Other>(other)();
-    end_ = {still_here(end_) | still_here(of_one), cleared_};
+    std::forward<Second>(second)();
+    end_ = {still_here(end_) | still_here(end_of_first), cleared_};
   }
   // Continues after what has been enqueued by now, also within branches.
   void clear();
-  void swap_kernels(Sequence& other);
+  void swap_kernels(Sequence& sequence);
 
   size_t size() const { return nodes_.size(); }
   const Launch& launch(size_t node) const { return nodes_[node].launch; }
@@ -60,9 +60,9 @@ class Sequence {
   Digests digests(uint64_t seed) const;
 
   // Returns whether the kernels of both, one after the other, wait for the same ones.
-  bool has_shape_of(const Sequence& other) const;
+  bool has_shape_of(const Sequence& sequence) const;
   // Returns whether a kernel and its parameters are the same, bit for bit.
-  bool is_same(size_t node, const Sequence& other) const;
+  bool is_same(size_t node, const Sequence& sequence) const;
 
  private:
   static constexpr size_t kAlignment = 16;  // of a kernel's parameters

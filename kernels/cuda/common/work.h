@@ -30,10 +30,10 @@ class Work {
     if (sequence_.size() == Sequence::kMost) enqueue();
     sequence_.add(launch, parameters...);
   }
-  // What `one` adds and what `other` adds do not wait for each other, if can_fork().
-  template <class One, class Other>
-  void beside(One&& one, Other&& other) {
-    sequence_.beside(std::forward<One>(one), std::forward<Other>(other));
+  // What `first` adds and what `second` adds do not wait for each other, if can_fork().
+  template <class First, class Second>
+  void beside(First&& first, Second&& second) {
+    sequence_.beside(std::forward<First>(first), std::forward<Second>(second));
   }
   bool can_fork() { return !target_.is_captured(); }
 

@@ -79,15 +79,15 @@ void grid_backward(const msda_grid_sample_call& call, const msda_tensor& grad_ou
       !atomic || (grad_input != nullptr && grad_input->dtype == (checked.float64_inputs ? MSDA_FLOAT64 : MSDA_FLOAT32));
   Output to_input(grad_input, float64, in_place), to_grid(grad_grid, float64);
   Workspace workspace(work);
-  for (Input* one : {&input, &grid, &of_output}) one->want(workspace);
-  for (Output* one : {&to_input, &to_grid}) one->want(workspace);
+  for (Input* tensor : {&input, &grid, &of_output}) tensor->want(workspace);
+  for (Output* tensor : {&to_input, &to_grid}) tensor->want(workspace);
   workspace.take();
-  for (Input* one : {&input, &grid, &of_output}) one->make(work);
+  for (Input* tensor : {&input, &grid, &of_output}) tensor->make(work);
   visit_grid_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
     Of::backward(call_of<Stored>(checked, input, grid, of_output), checked.axes, atomic, to_input.result(),
                  to_grid.result(), work);
   });
-  for (const Output* one : {&to_input, &to_grid}) one->store(work);
+  for (const Output* tensor : {&to_input, &to_grid}) tensor->store(work);
 }
 
 }  // namespace

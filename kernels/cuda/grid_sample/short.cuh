@@ -53,11 +53,11 @@ class GridShortRoom {
   MSDA_HOST_DEVICE static int64_t stride(int64_t pixels) { return (pixels + kEach - 1) / kEach * kEach; }
 
   static constexpr uint32_t kCrowded = 1u << 31;
-  __device__ bool is_crowded(uint32_t of) const { return (words[of] & kCrowded) != 0; }
-  __device__ CrowdedPixel& crowd_of(uint32_t of) const { return crowded[words[of] & ~kCrowded]; }
+  __device__ bool is_crowded(uint32_t pixel) const { return (words[pixel] & kCrowded) != 0; }
+  __device__ CrowdedPixel& crowd_of(uint32_t pixel) const { return crowded[words[pixel] & ~kCrowded]; }
   // Valid when all addends have arrived.
-  __device__ uint32_t end_of(uint32_t of) const { return is_crowded(of) ? crowd_of(of).end : words[of]; }
-  __device__ uint32_t begin_of(uint32_t of) const { return of == 0 ? 0 : end_of(of - 1); }
+  __device__ uint32_t end_of(uint32_t pixel) const { return is_crowded(pixel) ? crowd_of(pixel).end : words[pixel]; }
+  __device__ uint32_t begin_of(uint32_t pixel) const { return pixel == 0 ? 0 : end_of(pixel - 1); }
 
   // Addends are numbered sample * taps + tap.
   Real* weight;           // [addends]
@@ -91,7 +91,7 @@ __device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t 
     uint32_t next = before + sum_before(mine, sums, total);
     before += total;
     if (at >= pixels) continue;
-    const auto start = [&](int64_t of, uint32_t count) {
+    const auto start = [&](int64_t pixel, uint32_t count) {
       const uint32_t first = next;
       next += count;
       if (count <= kFewToCompare) return first;
@@ -99,31 +99,31 @@ __device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t 
       room.crowded[number].begin = first;
       room.crowded[number].end = next;
       room.crowded[number].arrived = 0;
-      room.words[of] = GridShortRoom<Real>::kCrowded | number;
+      room.words[pixel] = GridShortRoom<Real>::kCrowded | number;
       return first;
     };
 #pragma unroll
     for (int i = 0; i < kEach / 4; ++i) {
-      const int64_t of = at + 4 * i;
+      const int64_t pixel = at + 4 * i;
       const uint4 count = counts[i];
       uint4 starts;
-      starts.x = start(of, count.x);
-      starts.y = start(of + 1, count.y);
-      starts.z = start(of + 2, count.z);
-      starts.w = start(of + 3, count.w);
-      if (begin != nullptr && of < pixels) {
-        *reinterpret_cast<uint4*>(begin + of) =
+      starts.x = start(pixel, count.x);
+      starts.y = start(pixel + 1, count.y);
+      starts.z = start(pixel + 2, count.z);
+      starts.w = start(pixel + 3, count.w);
+      if (begin != nullptr && pixel < pixels) {
+        *reinterpret_cast<uint4*>(begin + pixel) =
             make_uint4(below + starts.x, below + starts.y, below + starts.z, below + starts.w);
       }
       const uint32_t most = max(max(count.x, count.y), max(count.z, count.w));
       if (most <= kFewToCompare) {
-        *reinterpret_cast<uint4*>(room.words + of) = starts;
+        *reinterpret_cast<uint4*>(room.words + pixel) = starts;
         continue;
       }
-      if (count.x <= kFewToCompare) room.words[of] = starts.x;
-      if (count.y <= kFewToCompare) room.words[of + 1] = starts.y;
-      if (count.z <= kFewToCompare) room.words[of + 2] = starts.z;
-      if (count.w <= kFewToCompare) room.words[of + 3] = starts.w;
+      if (count.x <= kFewToCompare) room.words[pixel] = starts.x;
+      if (count.y <= kFewToCompare) room.words[pixel + 1] = starts.y;
+      if (count.z <= kFewToCompare) room.words[pixel + 2] = starts.z;
+      if (count.w <= kFewToCompare) room.words[pixel + 3] = starts.w;
     }
   }
   __syncthreads();
@@ -201,8 +201,8 @@ __device__ inline GridGrouped group_pixels(const GridCall<Stored>& p, int64_t n,
       place = crowd.begin + crowd.samples.rank(addend / kCount);
     } else {
       place = room.begin_of(pixel);
-      for (uint32_t other = place, end = room.words[pixel]; other < end; ++other) {
-        place += room.arrived[other] < addend ? 1 : 0;
+      for (uint32_t compared = place, end = room.words[pixel]; compared < end; ++compared) {
+        place += room.arrived[compared] < addend ? 1 : 0;
       }
     }
     put(place, addend, below);

@@ -92,8 +92,8 @@ __device__ inline void sort_many(GridEntry<Real>* entries, uint32_t count, uint3
     if (by_bits) {
       rank = before[word] + static_cast<uint32_t>(__popc(bits[word] & ((1u << sample % 32) - 1)));
     } else {
-      for (uint32_t other = 0; other < count; other += 4) {
-        const uint4 four = *reinterpret_cast<const uint4*>(part.sample + other);
+      for (uint32_t compared = 0; compared < count; compared += 4) {
+        const uint4 four = *reinterpret_cast<const uint4*>(part.sample + compared);
         rank += (four.x < sample ? 1 : 0) + (four.y < sample ? 1 : 0) + (four.z < sample ? 1 : 0) +
                 (four.w < sample ? 1 : 0);
       }

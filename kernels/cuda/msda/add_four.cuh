@@ -23,15 +23,15 @@ __device__ inline void exchange_channels(Real (&four)[4], unsigned lanes = ~0u) 
   const bool odd = (threadIdx.x & 1) != 0, high = (threadIdx.x & 2) != 0;
 #pragma unroll
   for (int i = 0; i < 4; i += 2) {
-    const Real other = __shfl_xor_sync(lanes, odd ? four[i] : four[i + 1], 1);
-    four[i] = odd ? other : four[i];
-    four[i + 1] = odd ? four[i + 1] : other;
+    const Real received = __shfl_xor_sync(lanes, odd ? four[i] : four[i + 1], 1);
+    four[i] = odd ? received : four[i];
+    four[i + 1] = odd ? four[i + 1] : received;
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const Real other = __shfl_xor_sync(lanes, high ? four[i] : four[i + 2], 2);
-    four[i] = high ? other : four[i];
-    four[i + 2] = high ? four[i + 2] : other;
+    const Real received = __shfl_xor_sync(lanes, high ? four[i] : four[i + 2], 2);
+    four[i] = high ? received : four[i];
+    four[i + 2] = high ? four[i + 2] : received;
   }
 }
 

@@ -67,11 +67,11 @@ __device__ inline void store_entry(Entry<Real>* to, uint32_t at, const Entry<Rea
       if ((i & step) != 0) continue;
       EntryPart given = parts[i + step];
       if (upper) given = parts[i];
-      const EntryPart other = of_partner(given, step);
+      const EntryPart received = of_partner(given, step);
       if (upper) {
-        parts[i] = other;
+        parts[i] = received;
       } else {
-        parts[i + step] = other;
+        parts[i + step] = received;
       }
     }
   }

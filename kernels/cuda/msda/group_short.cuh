@@ -74,10 +74,10 @@ __device__ inline void rank_in_cells(const ShortRoom& room, uint32_t crowded, co
       place[k] = room.members[room.arrived[start]].rank(i);
     } else {
       place[k] = arrivals[k].before;
-      const uint16_t* other = room.arrived + start + arrivals[k].before;
+      const uint16_t* compared = room.arrived + start + arrivals[k].before;
       const uint16_t* const end = room.arrived + start + arrivals[k].upto;
 #pragma unroll 1
-      for (; other != end; ++other) place[k] += *other < i ? 1 : 0;
+      for (; compared != end; ++compared) place[k] += *compared < i ? 1 : 0;
     }
   }
 }

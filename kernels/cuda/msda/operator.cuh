@@ -155,17 +155,17 @@ struct Heads {
 template <class Stored, class Real>
 class Scatter {
  public:
-  Scatter(const Problem<Stored>& problem, Heads of, const std::vector<Level>& levels, const Device& device,
+  Scatter(const Problem<Stored>& problem, Heads heads, const std::vector<Level>& levels, const Device& device,
           Real* pixel_sums, bool whole, Workspace& workspace)
       : p_(problem),
         device_(device),
-        plan_(make_plan(levels, of.count, p_.Q, p_.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors})),
+        plan_(make_plan(levels, heads.count, p_.Q, p_.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors})),
         stable_(pixel_sums == nullptr),
         whole_(whole),
         short_bytes_(bytes_of_short(plan_, p_.Q * p_.P, stable_, device)),
         sums_{pixel_sums, plan_.runs} {
-    p_.first_head = static_cast<uint32_t>(of.first);
-    const int64_t lists = of.count * p_.L;
+    p_.first_head = static_cast<uint32_t>(heads.first);
+    const int64_t lists = heads.count * p_.L;
     workspace.want(far_, far_count(p_.L));
     if (short_bytes_ == 0) workspace.want(grouped_.counts, plan_.counts);
     workspace.want(grouped_.cells, plan_.cells);
@@ -285,13 +285,13 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
       short_call.sum(grad_value, grad_locations, grad_weights, work);
     } else if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && work.can_fork()) {
       // Both halves run concurrently: one waits for memory while the other computes.
-      Scatter<Stored, Real> one(p, {0, half}, levels, device, pixel_sums, whole, of_scatter);
-      Scatter<Stored, Real> other(p, {half, heads - half}, levels, device, pixel_sums, whole, of_scatter);
+      Scatter<Stored, Real> first_half(p, {0, half}, levels, device, pixel_sums, whole, of_scatter);
+      Scatter<Stored, Real> second_half(p, {half, heads - half}, levels, device, pixel_sums, whole, of_scatter);
       of_scatter.take();
-      one.begin(work);
-      other.begin(work);
-      work.beside([&] { one.run(grad_value, of_locations, of_weights, work); },
-                  [&] { other.run(grad_value, of_locations, of_weights, work); });
+      first_half.begin(work);
+      second_half.begin(work);
+      work.beside([&] { first_half.run(grad_value, of_locations, of_weights, work); },
+                  [&] { second_half.run(grad_value, of_locations, of_weights, work); });
     } else {
       Scatter<Stored, Real> all(p, {0, heads}, levels, device, pixel_sums, whole, of_scatter);
       of_scatter.take();

@@ -219,7 +219,7 @@ __device__ inline void order_samples(const PartRoom<Real>& room, const PartCount
       rank = room.members[room.arrived[start]].rank(sample);
     } else {
 #pragma unroll 1
-      for (uint32_t other = start; other < end; ++other) rank += room.arrived[other] < sample ? 1 : 0;
+      for (uint32_t compared = start; compared < end; ++compared) rank += room.arrived[compared] < sample ? 1 : 0;
     }
     room.order[start + rank] = static_cast<uint16_t>(sample);
   });

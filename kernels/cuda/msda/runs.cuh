@@ -75,9 +75,9 @@ __device__ inline Segment segment_of_group(const Entry<Real>* entries, uint32_t 
     const uint32_t length = segment(group).length();
     uint32_t longer = 0;
 #pragma unroll
-    for (uint32_t other = 0; other < kGroups; ++other) {
-      const uint32_t of_other = segment(other).length();
-      longer += of_other > length || (of_other == length && other < group) ? 1 : 0;
+    for (uint32_t compared = 0; compared < kGroups; ++compared) {
+      const uint32_t its_length = segment(compared).length();
+      longer += its_length > length || (its_length == length && compared < group) ? 1 : 0;
     }
     order[longer] = group;
   }
@@ -205,10 +205,10 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
     fetch_rows(1, (batch + 1) % 2, (batch + 1) % 4);
     const Of* const batch_entries = kept_shared(ahead.entries[batch % 4]);
     const Four<Stored>* const batch_rows = kept_shared(rows + batch % 2 * kBatch * kGroup);
-    Real of[kBatch][3];
+    Real batch_sums[kBatch][3];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      of[i][0] = of[i][1] = of[i][2] = Real(0);
+      batch_sums[i][0] = batch_sums[i][1] = batch_sums[i][2] = Real(0);
       if (i >= left) continue;
       const Of entry = batch_entries[i];
       if ((entry.sample & Of::kRunBegins) != 0) {
@@ -239,11 +239,11 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
                            corner[3][d]);
         }
       }
-      sum_up(channel_sums, of[i]);
+      sum_up(channel_sums, batch_sums[i]);
     }
     if constexpr (kGradients) {
       Real total[3];
-      sums_over_group(of, total);
+      sums_over_group(batch_sums, total);
       const int mine = lane % kBatch;
       if (mine < left) {
         const Of entry = batch_entries[mine];

@@ -142,14 +142,14 @@ __device__ inline void sum_up(const ChannelSums<4, Real>& lanes, Real (&to)[3]) 
 // Finishes that tree over the threads of a group, for four samples at once: lane j gets the sums of sample j % 4. All
 // lanes of the warp must call it.
 template <int kSums, class Real>
-__device__ inline void sums_over_group(const Real (&of)[4][kSums], Real (&sum)[kSums]) {
+__device__ inline void sums_over_group(const Real (&four)[4][kSums], Real (&sum)[kSums]) {
   const bool odd = (threadIdx.x & 1) != 0, upper = (threadIdx.x & 2) != 0;
 #pragma unroll
   for (int k = 0; k < kSums; ++k) {
     Real half[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const Real kept = odd ? of[2 * h + 1][k] : of[2 * h][k], given = odd ? of[2 * h][k] : of[2 * h + 1][k];
+      const Real kept = odd ? four[2 * h + 1][k] : four[2 * h][k], given = odd ? four[2 * h][k] : four[2 * h + 1][k];
       half[h] = kept + __shfl_xor_sync(~0u, given, 1);
     }
     const Real kept = upper ? half[1] : half[0], given = upper ? half[0] : half[1];

@@ -58,9 +58,9 @@ __device__ inline void trace_channels(const Problem<In>& p, uint32_t float64_sta
     }
   }
   for (int step = 1; step < kLanes; step *= 2) {
-    const TracedSums other{__shfl_xor_sync(~0u, sums.attention, step), __shfl_xor_sync(~0u, sums.x, step),
-                           __shfl_xor_sync(~0u, sums.y, step)};
-    sums = add_traced(float64_stages, sums, other);
+    const TracedSums received{__shfl_xor_sync(~0u, sums.attention, step), __shfl_xor_sync(~0u, sums.x, step),
+                              __shfl_xor_sync(~0u, sums.y, step)};
+    sums = add_traced(float64_stages, sums, received);
   }
   if (lane != 0) return;
   double gradient[2] = {};

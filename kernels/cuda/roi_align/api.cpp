@@ -33,10 +33,10 @@ void enqueue_roi_align(const msda_roi_align_call& call, const msda_options* opti
   Input boxes(call.boxes, dtype), grad_output(call.grad_output, dtype);
   Output result(&grad_input, float64);
   Workspace workspace(work);
-  for (Input* one : {&boxes, &grad_output}) one->want(workspace);
+  for (Input* tensor : {&boxes, &grad_output}) tensor->want(workspace);
   result.want(workspace);
   workspace.take();
-  for (Input* one : {&boxes, &grad_output}) one->make(work);
+  for (Input* tensor : {&boxes, &grad_output}) tensor->make(work);
   roi_align_backward(checked, boxes, grad_output, dtype, float64, result.result(), work);
   result.store(work);
 }
