@@ -102,7 +102,7 @@ class Col2im17 final : public Adapter {
     std::fill_n(layout.begin() + kSizes, 7, sizeof(int32_t));
     layout[0] = signature.wide_n ? sizeof(int64_t) : sizeof(int32_t);
     if (!has_layout(launch, layout)) {
-      return Refusal{describe_layout(launch) + ", not the 17 that its name tells"};
+      return Refusal{describe_layout(launch) + ", not the 17 that its name says"};
     }
 
     const auto size = [&](size_t i) { return int64_t{parameter<int32_t>(launch, kSizes + i)}; };

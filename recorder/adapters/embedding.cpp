@@ -70,7 +70,7 @@ class Embedding final : public Adapter {
     const auto signature = embedding_signature(launch.kernel);
     if (!signature) return Refusal{"types that are not known"};
     if (!has_layout(launch, std::array{Slot(8), Slot(8), Slot(8), Slot(4), Slot(8), Slot(4)})) {
-      return Refusal{describe_layout(launch) + ", not the 6 that its name tells"};
+      return Refusal{describe_layout(launch) + ", not the 6 that its name says"};
     }
     const auto index = parameter<uint64_t>(launch, 0);
     const int64_t count = parameter<int32_t>(launch, 3), channels = parameter<int64_t>(launch, 4),
@@ -100,7 +100,7 @@ class Embedding final : public Adapter {
 
  private:
   static bool sorts(std::string_view symbol) {
-    return std::ranges::any_of(kSorted, [&](std::string_view one) { return symbol.find(one) != symbol.npos; });
+    return std::ranges::any_of(kSorted, [&](std::string_view name) { return symbol.find(name) != symbol.npos; });
   }
 };
 

@@ -191,7 +191,7 @@ Decoded decode_as(const Kernel& kernel, const Launch& launch, msda_dtype type) {
   constexpr Slot kTensor{sizeof(TensorInfo<T>), alignof(TensorInfo<T>)};
   constexpr std::array kLayout{Slot(sizeof(T)), kTensor, kTensor, kTensor,         kTensor, kTensor,
                                Slot(4),         Slot(4), Slot(1), Slot(sizeof(T)), Slot(1)};
-  if (!has_layout(launch, kLayout)) return Refusal{describe_layout(launch) + ", not the 11 that its name tells"};
+  if (!has_layout(launch, kLayout)) return Refusal{describe_layout(launch) + ", not the 11 that its name says"};
   Decoded decoded = modes_of(kernel, launch);
   if (auto* const call = std::get_if<Call>(&decoded)) {
     auto refusal = take_tensors<T>(kernel, launch, type, *call);

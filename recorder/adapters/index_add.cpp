@@ -109,7 +109,7 @@ class IndexAdd final : public Adapter {
     for (int i = 0; i < 3; ++i) layout.emplace_back(8);  // rows, elements, op
     layout.emplace_back(static_cast<uint64_t>(kernels::bytes_of(signature.type)));
     if (!has_layout(launch, layout)) {
-      return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name tells"};
+      return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name says"};
     }
     if (!is_one(launch, rows_at + 3, signature.type)) return Refusal{"alpha is not 1"};
 
@@ -121,8 +121,8 @@ class IndexAdd final : public Adapter {
     auto source =
         index_add_tensor(parameter<TensorInfo<Index>>(launch, 1), "source", signature.type, source_dim, count);
     DeviceTensor indices{"index", signature.index, {count}, index.data, {index.strides[0]}};
-    for (const auto* one : {&sum, &source}) {
-      if (const auto* refusal = std::get_if<Refusal>(one)) return *refusal;
+    for (const auto* tensor : {&sum, &source}) {
+      if (const auto* refusal = std::get_if<Refusal>(tensor)) return *refusal;
     }
     if (auto fault = fault_of(indices)) return *std::move(fault);
     drop_row_major_strides(indices);

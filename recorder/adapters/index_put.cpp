@@ -42,7 +42,7 @@ class IndexPut final : public Adapter {
  public:
   std::string_view name() const override { return "index_put"; }
   bool matches(std::string_view symbol) const override {
-    return std::ranges::any_of(kKernels, [&](std::string_view one) { return symbol.find(one) != symbol.npos; });
+    return std::ranges::any_of(kKernels, [&](std::string_view name) { return symbol.find(name) != symbol.npos; });
   }
 
   Decoded decode(const Launch& launch, const ReadDevice& read) const override {
@@ -50,7 +50,7 @@ class IndexPut final : public Adapter {
     if (!type) return Refusal{"an element type that is not known"};
     std::vector<Slot> layout(8, Slot(8));
     layout.emplace_back(1);
-    if (!has_layout(launch, layout)) return Refusal{describe_layout(launch) + ", not the 9 that its name tells"};
+    if (!has_layout(launch, layout)) return Refusal{describe_layout(launch) + ", not the 9 that its name says"};
     if (parameter<uint8_t>(launch, 8) != 1) return Refusal{"it does not accumulate"};
     const auto sorted = parameter<uint64_t>(launch, 0);
     const auto count = parameter<int64_t>(launch, 4), channels = parameter<int64_t>(launch, 5),
@@ -58,7 +58,7 @@ class IndexPut final : public Adapter {
     if (!product(std::array{count, channels, outer})) return Refusal{"sizes that are not positive"};
     const auto rows = rows_of(sorted, count, channels, sum_outer, outer, read);
     const bool has_outer = outer > 1;
-    if (!rows) return Refusal{"a sum whose number of rows cannot be told", /*of_this_launch=*/!has_outer};
+    if (!rows) return Refusal{"a sum whose number of rows is unknown", /*of_this_launch=*/!has_outer};
     const auto shape = [&](int64_t size) {
       return has_outer ? std::vector{outer, size, channels} : std::vector{size, channels};
     };

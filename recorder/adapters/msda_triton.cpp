@@ -97,7 +97,7 @@ class MsdaTriton final : public Adapter {
 
   Decoded decode(const Launch& launch, const ReadDevice& read) const override {
     if (!matches(launch.kernel)) return Refusal{"not msda-triton's backward kernel"};
-    if (!launch.float_type) return Refusal{"the image does not tell the element type of its tensors"};
+    if (!launch.float_type) return Refusal{"the image does not show the element type of its tensors"};
     if (*launch.float_type > MSDA_FLOAT64 || *launch.float_type < MSDA_FLOAT16) {
       return Refusal{"the element type of its tensors is not a floating-point one"};
     }

@@ -85,7 +85,7 @@ class RoiAlign final : public Adapter {
     const auto real = static_cast<uint64_t>(kernels::bytes_of(type));
     const std::array layout{Slot(4), Slot(8), Slot(real), Slot(4), Slot(4), Slot(4), Slot(4), Slot(4), Slot(4),
                             Slot(1), Slot(8), Slot(8),    Slot(4), Slot(4), Slot(4), Slot(4), Slot(4)};
-    if (!has_layout(launch, layout)) return Refusal{describe_layout(launch) + ", not the 17 that its name tells"};
+    if (!has_layout(launch, layout)) return Refusal{describe_layout(launch) + ", not the 17 that its name says"};
     return call_of(launch, type);
   }
 

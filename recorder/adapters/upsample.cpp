@@ -42,7 +42,7 @@ class Bilinear2d final : public Adapter {
     const uint64_t real = signature->wide ? 8 : 4;
     const std::array layout{Slot(8),    Slot(4),    Slot(4), Slot(4), Slot(4),
                             Slot(real), Slot(real), Slot(1), Slot(8), Slot(8)};
-    if (!has_layout(launch, layout)) return Refusal{describe_layout(launch) + ", not the 10 that its name tells"};
+    if (!has_layout(launch, layout)) return Refusal{describe_layout(launch) + ", not the 10 that its name says"};
     return signature->wide ? call_of<double>(launch, signature->type) : call_of<float>(launch, signature->type);
   }
 
@@ -105,7 +105,7 @@ class Nearest final : public Adapter {
     std::vector<Slot> layout(1 + 2 + 2 * axes_ + 1, Slot(8));
     layout.resize(layout.size() + axes_, Slot(4));
     if (!has_layout(launch, layout)) {
-      return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name tells"};
+      return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name says"};
     }
     return call_of(launch, *signature);
   }

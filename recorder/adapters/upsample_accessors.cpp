@@ -49,7 +49,7 @@ class Accessors final : public Adapter {
     layout.insert(layout.end(), {Slot(1), kAccessor, kAccessor});
     if (kIsTrilinear) layout.emplace_back(8);
     if (!has_layout(launch, layout)) {
-      return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name tells"};
+      return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name says"};
     }
     return signature->wide ? call_of<double>(launch, signature->type) : call_of<float>(launch, signature->type);
   }

@@ -177,13 +177,13 @@ class OperatorReader {
       }
     }
     if (const auto coordinates = node.find("coordinates")) {
-      for (const Node& one : coordinates->list(1, kMostCoordinates)) read_coordinate(output, one);
+      for (const Node& coordinate : coordinates->list(1, kMostCoordinates)) read_coordinate(output, coordinate);
     }
     if (const auto where = node.find("where")) {
-      for (const Node& one : where->list(0, kMostWhere)) {
-        output.where.push_back(one.reading_expression(
-            [&] { return Condition(one.text(), names_of(output, false, Which::kPoint), tensors(false)); }));
-        check_channels(output, one, output.where.back());
+      for (const Node& condition : where->list(0, kMostWhere)) {
+        output.where.push_back(condition.reading_expression(
+            [&] { return Condition(condition.text(), names_of(output, false, Which::kPoint), tensors(false)); }));
+        check_channels(output, condition, output.where.back());
       }
     }
     if (const auto start = node.find("start")) output.start = read_sum(output, *start, Which::kElement);
@@ -194,7 +194,7 @@ class OperatorReader {
   void read_coordinate(OutputSpec& output, const Node& node) {
     node.with_keys({"name", "location", "size", "value"});
     const Node name = node.at("name");
-    const auto same = [&](const CoordinateSpec& other) { return other.name == name.text(); };
+    const auto same = [&](const CoordinateSpec& coordinate) { return coordinate.name == name.text(); };
     if (name.identifier() == "grid" || name.text() == "block" || std::ranges::any_of(output.coordinates, same)) {
       name.fail("is \"" + name.text() + "\", which has another meaning; give the coordinate another name");
     }
@@ -324,15 +324,15 @@ class OperatorReader {
       known.push_back(result_.indices[i].name);
     }
     for (size_t i = 0; which != Which::kLaunch && i < output.coordinates.size(); ++i) {
-      const std::string& of = output.coordinates[i].name;
-      if (name == of + ".cell") return after + 2 * i;
-      if (name == of + ".fraction" && !reals) throw BadExpression(std::string(name) + " is no integer");
-      if (name == of + ".fraction") return after + 2 * i + 1;
-      known.insert(known.end(), {of + ".cell", of + ".fraction"});
+      const std::string& coordinate = output.coordinates[i].name;
+      if (name == coordinate + ".cell") return after + 2 * i;
+      if (name == coordinate + ".fraction" && !reals) throw BadExpression(std::string(name) + " is no integer");
+      if (name == coordinate + ".fraction") return after + 2 * i + 1;
+      known.insert(known.end(), {coordinate + ".cell", coordinate + ".fraction"});
     }
     if (which == Which::kCoordinate) known.insert(known.end(), {"location", "size"});
-    for (const ScalarSpec& one : spec_.scalars) {
-      if (one.type != ScalarType::kPointer) known.push_back(one.name);
+    for (const ScalarSpec& scalar : spec_.scalars) {
+      if (scalar.type != ScalarType::kPointer) known.push_back(scalar.name);
     }
     known.insert(known.end(), std::begin(kExtents), std::end(kExtents));
     throw BadExpression("there is no \"" + std::string(name) + "\" here; there are " + listed(known));

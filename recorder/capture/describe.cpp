@@ -140,7 +140,7 @@ struct Description {
     const Object object(H5Oopen(parent, name, H5P_DEFAULT));
     if (!object.valid()) {
       entry.unreadable = fmt::format("cannot be opened: {}", last_error());
-      return tell(path, H5I_INVALID_HID, std::move(entry));
+      return report(path, H5I_INVALID_HID, std::move(entry));
     }
     const H5I_type_t kind = H5Iget_type(object.get());
     if (kind == H5I_DATASET) add_dataset(object.get(), entry);
@@ -151,11 +151,11 @@ struct Description {
       add_attributes(object.get(), depth == 0, entry);
     }
     const auto links = kind == H5I_GROUP ? links_of(object.get(), depth, entry) : std::vector<Link>();
-    tell(path, object.get(), std::move(entry));
+    report(path, object.get(), std::move(entry));
     add_members(object.get(), path, links, depth);
   }
 
-  void tell(const std::string& path, hid_t object, ContentEntry&& entry) const {
+  void report(const std::string& path, hid_t object, ContentEntry&& entry) const {
     if (share.has(path)) visit(path, object, std::move(entry));
   }
 
@@ -180,7 +180,7 @@ struct Description {
       if (is_hard) {
         add(group, link.c_str(), child, depth + 1);
       } else {
-        tell(child, H5I_INVALID_HID, {"link", "-", "-", "-", {}});
+        report(child, H5I_INVALID_HID, {"link", "-", "-", "-", {}});
       }
     }
   }

@@ -21,9 +21,9 @@ class Handle {
  public:
   Handle() = default;
   explicit Handle(hid_t id) : id_(id) {}
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(id_, other.id_);
+  Handle(Handle&& source) noexcept : id_(std::exchange(source.id_, -1)) {}
+  Handle& operator=(Handle&& source) noexcept {
+    std::swap(id_, source.id_);
     return *this;
   }
   ~Handle() {

@@ -119,8 +119,8 @@ Invocation Reader::Impl::invocation(int64_t id, Detail detail) const {
   result.outputs = tensor_infos(group, "outputs", wanted);
   if (const auto others = open_subgroup(group, "results")) {
     for (const std::string& name : others->members()) {
-      const Group other = *open_subgroup(*others, name);
-      result.results.push_back({{name, text(other, "role"), text(other, "dialect")}, tensor_infos(other, wanted)});
+      const Group found = *open_subgroup(*others, name);
+      result.results.push_back({{name, text(found, "role"), text(found, "dialect")}, tensor_infos(found, wanted)});
     }
   }
   result.stages = stages(group, detail);

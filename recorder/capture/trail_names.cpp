@@ -33,8 +33,9 @@ Json to_json(const TrailCaller& caller) {
   return json;
 }
 
-Json to_json(const TrailConfiguration& one) {
-  return {one.grid[0], one.grid[1], one.grid[2], one.block[0], one.block[1], one.block[2], one.shared_bytes};
+Json to_json(const TrailConfiguration& configuration) {
+  return {configuration.grid[0],  configuration.grid[1],  configuration.grid[2],     configuration.block[0],
+          configuration.block[1], configuration.block[2], configuration.shared_bytes};
 }
 
 TrailKernel kernel_of(const Json& json) {
@@ -57,7 +58,8 @@ TrailConfiguration configuration_of(const Json& json) {
 std::string names_to_json(const Trail& trail) {
   Json json = {{"kernels", Json::array()}, {"configurations", Json::array()}, {"callers", Json::array()}};
   for (const TrailKernel& kernel : trail.kernels) json["kernels"].push_back(to_json(kernel));
-  for (const TrailConfiguration& one : trail.configurations) json["configurations"].push_back(to_json(one));
+  for (const TrailConfiguration& configuration : trail.configurations)
+    json["configurations"].push_back(to_json(configuration));
   for (const TrailCaller& caller : trail.callers) json["callers"].push_back(to_json(caller));
   json["parts"] = trail.parts;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -65,9 +67,9 @@ std::string names_to_json(const Trail& trail) {
 
 void names_from_json(std::string_view text, Trail& trail) try {
   const Json json = Json::parse(text);
-  for (const Json& one : json.at("kernels")) trail.kernels.push_back(kernel_of(one));
-  for (const Json& one : json.at("configurations")) trail.configurations.push_back(configuration_of(one));
-  for (const Json& one : json.at("callers")) trail.callers.push_back(caller_of(one));
+  for (const Json& entry : json.at("kernels")) trail.kernels.push_back(kernel_of(entry));
+  for (const Json& entry : json.at("configurations")) trail.configurations.push_back(configuration_of(entry));
+  for (const Json& entry : json.at("callers")) trail.callers.push_back(caller_of(entry));
   json.at("parts").get_to(trail.parts);
 } catch (const Json::exception& e) {
   throw std::invalid_argument(fmt::format("names is not the JSON that is expected ({})", e.what()));

@@ -37,7 +37,7 @@ std::vector<Variable> variables_used_by(std::span<const std::byte> cubin, std::s
   for (const std::string_view function : functions_run_by(cubin, kernel)) {
     for (const uint64_t offset : addresses_read_by(code_of(cubin, function))) {
       const auto [begin, end] = addresses.equal_range(offset);
-      for (auto one = begin; one != end; ++one) used[one->second.name] = one->second;
+      for (auto found = begin; found != end; ++found) used[found->second.name] = found->second;
     }
     for (const auto& [offset, variable] : variables_relocated_in(cubin, ".text." + std::string(function))) {
       used[variable.name] = variable;

@@ -42,11 +42,11 @@ OwnedDescriptor::OwnedDescriptor(int descriptor) noexcept {
   inode_ = status.st_ino;
 }
 
-OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& other) noexcept {
-  if (this != &other) {
-    if (number_ == other.number_) number_ = -1;  // the program had closed it, and the other one got the same number
+OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& source) noexcept {
+  if (this != &source) {
+    if (number_ == source.number_) number_ = -1;  // the program had closed it, and the other one got the same number
     close();
-    swap(other);
+    swap(source);
   }
   return *this;
 }
@@ -66,10 +66,10 @@ void OwnedDescriptor::close() noexcept {
   number_ = -1;
 }
 
-void OwnedDescriptor::swap(OwnedDescriptor& other) noexcept {
-  std::swap(number_, other.number_);
-  std::swap(device_, other.device_);
-  std::swap(inode_, other.inode_);
+void OwnedDescriptor::swap(OwnedDescriptor& descriptor) noexcept {
+  std::swap(number_, descriptor.number_);
+  std::swap(device_, descriptor.device_);
+  std::swap(inode_, descriptor.inode_);
 }
 
 }  // namespace msda::spool

@@ -14,8 +14,8 @@ class OwnedDescriptor {
   OwnedDescriptor() = default;
   // Takes over `descriptor`, unless it is negative, and moves it to a number that programs do not use.
   explicit OwnedDescriptor(int descriptor) noexcept;
-  OwnedDescriptor(OwnedDescriptor&& other) noexcept { swap(other); }
-  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept;
+  OwnedDescriptor(OwnedDescriptor&& source) noexcept { swap(source); }
+  OwnedDescriptor& operator=(OwnedDescriptor&& source) noexcept;
   ~OwnedDescriptor() { close(); }
 
   // Returns the number; -1 if there is none, or if the number means another file now.
@@ -28,7 +28,7 @@ class OwnedDescriptor {
   void close() noexcept;
 
  private:
-  void swap(OwnedDescriptor& other) noexcept;
+  void swap(OwnedDescriptor& descriptor) noexcept;
 
   int number_ = -1;
   dev_t device_ = 0;

@@ -145,11 +145,11 @@ void Builder::write_superseding(Pending& pending) {
   if (Pending* same = find_held(id_of(pending))) {
     merge(*same, pending);
   } else if (const Pending* held = find_held(invocation)) {  // with the same inputs under other conventions
-    Pending other = *held;
-    other.begin_frames.clear();
-    for (const Item& item : other.tensors) payloads_.use(item);
-    merge(other, pending);
-    hold(std::move(other));
+    Pending merged = *held;
+    merged.begin_frames.clear();
+    for (const Item& item : merged.tensors) payloads_.use(item);
+    merge(merged, pending);
+    hold(std::move(merged));
   } else if (number != number_.end()) {
     replace(number->second, pending);
   } else if (first != first_number_.end()) {

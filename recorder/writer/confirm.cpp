@@ -134,11 +134,11 @@ bool are_of_a_call(const WrittenTensors& tensors) {
 }  // namespace
 
 std::string Conventions::all() const {
-  const auto words = [](msda_padding one, bool aligned) {
-    return std::string(msda_padding_name(one)) + (aligned ? " align_corners" : "");
+  const auto words = [](msda_padding padding, bool aligned) {
+    return std::string(msda_padding_name(padding)) + (aligned ? " align_corners" : "");
   };
   std::string text = words(padding, align_corners);
-  for (const auto& [other, aligned] : others) text += ", " + words(other, aligned);
+  for (const auto& [padding, aligned] : others) text += ", " + words(padding, aligned);
   return text;
 }
 

@@ -16,7 +16,7 @@ fs::path this_program() {
   // In some containers /proc is not mounted. Then the name that the kernel was given serves, relative to the folder of
   // that time.
   program = fs::canonical(reinterpret_cast<const char*>(getauxval(AT_EXECFN)), error);
-  if (error) throw std::runtime_error("/proc is not mounted, so that this program cannot tell where it is installed");
+  if (error) throw std::runtime_error("/proc is not mounted, so that this program cannot find where it is installed");
   return program;
 }
 

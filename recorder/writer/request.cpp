@@ -166,12 +166,12 @@ std::string announce(const Options& options) {
   const auto name = name_of(options.output);
   struct stat status {};
   if (!name || options.force || !exists(*name, status)) return "";
-  const std::string other = spool::output_name(*name, getpid(), 1);
+  const std::string numbered = spool::output_name(*name, getpid(), 1);
   say(fmt::format(
       "{} exists and is kept (--force replaces it); this program's calls are recorded into another file; next: "
       "msda-replay run {}",
-      *name, other));
-  return fs::absolute(other).string();
+      *name, numbered));
+  return fs::absolute(numbered).string();
 }
 
 }  // namespace msda::record

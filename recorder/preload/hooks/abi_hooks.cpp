@@ -50,8 +50,8 @@ struct Hook {
 
 // The recorder calls on by the first copy, so calls of a second copy could not be distinguished from the first one's.
 void report_second_copy(const char* name, void* found) noexcept {
-  static constinit std::atomic<bool> told{false};
-  if (told.exchange(true)) return;
+  static constinit std::atomic<bool> is_reported{false};
+  if (is_reported.exchange(true)) return;
   try {
     Dl_info where{};
     const char* path = dladdr(found, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "another library";

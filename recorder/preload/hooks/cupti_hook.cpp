@@ -294,9 +294,9 @@ void offer_injection() noexcept {
 [[gnu::hot]] bool cupti_takes_launches() noexcept {
   if (takes_launches.load(std::memory_order_relaxed)) return true;
   if (config().hook == HookChoice::kCupti && !asked.exchange(true)) {
-    const char* other = getenv(kInjection);
+    const char* previous = getenv(kInjection);
     warn(std::string("--hook cupti: the driver did not load the recorder through ") + kInjection + "=" +
-         (other != nullptr ? other : "") + kDriverHook);
+         (previous != nullptr ? previous : "") + kDriverHook);
   }
   return false;
 }

@@ -15,7 +15,7 @@ cuda::Stream stream_of(const auto& hook, cuda::Stream stream) {
 }
 
 // Returns an event or a context unchanged.
-auto stream_of(const auto&, auto other) { return other; }
+auto stream_of(const auto&, auto handle) { return handle; }
 
 // Returns null if nobody needs to know them.
 inline KnownGraphs* watched_graphs() {

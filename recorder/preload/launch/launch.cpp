@@ -129,7 +129,7 @@ bool identify(const Launched& launched, const Kernel& kernel, ThreadState& mine)
     return false;
   }
   if (!identify(launched, kernel.layout, mine.key)) {
-    Functions::instance().refuse(name, "the driver does not tell its parameters");
+    Functions::instance().refuse(name, "the driver does not report its parameters");
     return false;
   }
   return mine.refused.empty() || !mine.refused.contains(mine.key);

@@ -43,8 +43,8 @@ class RegisteredContent {
         known(entered.known),
         same_before(entered.same_before),
         recording_(recording) {}
-  RegisteredContent(RegisteredContent&& other) noexcept { *this = std::move(other); }
-  RegisteredContent& operator=(RegisteredContent&& other) noexcept;
+  RegisteredContent(RegisteredContent&& source) noexcept { *this = std::move(source); }
+  RegisteredContent& operator=(RegisteredContent&& source) noexcept;
   ~RegisteredContent();
 
   // Called when the call is delivered.

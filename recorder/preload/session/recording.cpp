@@ -54,12 +54,12 @@ void Recording::guarded(Work&& work) noexcept {
   errno = saved;
 }
 
-RegisteredContent& RegisteredContent::operator=(RegisteredContent&& other) noexcept {
-  std::swap(key, other.key);
-  std::swap(invocation, other.invocation);
-  std::swap(known, other.known);
-  std::swap(same_before, other.same_before);
-  std::swap(recording_, other.recording_);
+RegisteredContent& RegisteredContent::operator=(RegisteredContent&& source) noexcept {
+  std::swap(key, source.key);
+  std::swap(invocation, source.invocation);
+  std::swap(known, source.known);
+  std::swap(same_before, source.same_before);
+  std::swap(recording_, source.recording_);
   return *this;
 }
 

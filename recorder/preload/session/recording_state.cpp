@@ -33,11 +33,11 @@ void Recording::State::forget_evicted() {
       unknown_bytes += evicted->bytes;
       continue;
     }
-    const uint64_t told = frames.append(spool::Drop{evicted->invocation});
+    const uint64_t appended = frames.append(spool::Drop{evicted->invocation});
     std::erase_if(unread,
                   [&](const HandedOver& launch) { return launch.record.content.invocation == evicted->invocation; });
     read.erase(evicted->invocation);
-    frames.dropped(evicted->bytes + told);
+    frames.dropped(evicted->bytes + appended);
   }
 }
 

@@ -28,14 +28,14 @@ class RingBlock {
   // `ticket` is what `taken` holds while this block has the number.
   RingBlock(std::atomic<uint32_t>* taken, uint32_t ticket, uint32_t number, uint64_t offset, std::byte* memory)
       : taken_(taken), ticket_(ticket), number_(number), offset_(offset), memory_(memory) {}
-  RingBlock(RingBlock&& other) noexcept { *this = std::move(other); }
-  RingBlock& operator=(RingBlock&& other) noexcept {
-    std::swap(taken_, other.taken_);
-    std::swap(ticket_, other.ticket_);
-    std::swap(number_, other.number_);
-    std::swap(offset_, other.offset_);
-    std::swap(memory_, other.memory_);
-    std::swap(is_writers_, other.is_writers_);
+  RingBlock(RingBlock&& source) noexcept { *this = std::move(source); }
+  RingBlock& operator=(RingBlock&& source) noexcept {
+    std::swap(taken_, source.taken_);
+    std::swap(ticket_, source.ticket_);
+    std::swap(number_, source.number_);
+    std::swap(offset_, source.offset_);
+    std::swap(memory_, source.memory_);
+    std::swap(is_writers_, source.is_writers_);
     return *this;
   }
   ~RingBlock() { give_back(); }

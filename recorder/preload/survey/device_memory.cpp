@@ -58,7 +58,7 @@ void DeviceMemory::stream_created(cuda::Stream stream) {
 void DeviceMemory::stream_destroyed(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
   streams_.erase(stream);
-  for (auto* some : {&used_, &used_unseen_}) std::erase_if(*some, [&](auto& one) { return one.stream == stream; });
+  for (auto* some : {&used_, &used_unseen_}) std::erase_if(*some, [&](auto& used) { return used.stream == stream; });
 }
 
 // Needs the lock to be held.
@@ -84,28 +84,29 @@ std::vector<DeviceMemory::Known> DeviceMemory::streams_to_wait_for() {
   return {some.begin(), some.end()};
 }
 
-bool DeviceMemory::wait_for_stream(const Known& one, double seconds) {
-  const InContext current(one.context);
-  const auto& [context, stream] = one;
+bool DeviceMemory::wait_for_stream(const Known& used, double seconds) {
+  const InContext current(used.context);
+  const auto& [context, stream] = used;
   int capturing = 0;
   // Asking a captured stream whether it has work left would end the capture.
   if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) return true;
   const bool is_idle = cuda::driver().query(stream) == cuda::kSuccess;
   if (!is_idle && !wait_for(stream, seconds)) return false;
   const std::lock_guard lock(mutex_);
-  if (used_.erase(one) == 0 && !is_idle && streams_.contains(stream)) used_unseen_.insert(one);
+  if (used_.erase(used) == 0 && !is_idle && streams_.contains(stream)) used_unseen_.insert(used);
   return true;
 }
 
 bool DeviceMemory::wait_for_streams(double seconds) {
-  return std::ranges::all_of(streams_to_wait_for(), [&](const Known& one) { return wait_for_stream(one, seconds); });
+  return std::ranges::all_of(streams_to_wait_for(), [&](const Known& used) { return wait_for_stream(used, seconds); });
 }
 
 void DeviceMemory::context_ends(cuda::Context context) {
-  const auto ends = [&](cuda::Context one) { return context == nullptr || one == context; };
+  const auto ends = [&](cuda::Context ended) { return context == nullptr || ended == context; };
   const std::lock_guard lock(mutex_);
-  std::erase_if(streams_, [&](const auto& one) { return ends(one.second); });
-  for (auto* some : {&used_, &used_unseen_}) std::erase_if(*some, [&](const Known& one) { return ends(one.context); });
+  std::erase_if(streams_, [&](const auto& entry) { return ends(entry.second); });
+  for (auto* some : {&used_, &used_unseen_})
+    std::erase_if(*some, [&](const Known& used) { return ends(used.context); });
 }
 
 }  // namespace msda::record

@@ -40,7 +40,7 @@ class DeviceMemory {
   };
   Known known(cuda::Stream stream) const;
   std::vector<Known> streams_to_wait_for();
-  bool wait_for_stream(const Known& one, double seconds);
+  bool wait_for_stream(const Known& used, double seconds);
 
   mutable std::mutex mutex_;
   std::map<uint64_t, uint64_t> bytes_;  // by address

@@ -42,25 +42,26 @@ std::optional<AddedType> added_type(std::string_view name, int elements) {
 KnownAdditions known_additions(const Image& image, const std::string& kernel, const std::string& architecture) {
   KnownAdditions known;
   const auto additions = float_additions_in(image.bytes, kernel, architecture, TwinOperation::kCount);
-  for (const FloatAddition& one : additions) {
+  for (const FloatAddition& addition : additions) {
     // Additions at generic addresses have an ATOMS, too, for addresses in shared memory.
-    if (std::string_view(one.opcode) == "ATOMS") continue;
-    const auto type = added_type(one.type, one.elements);
-    if (!one.has_twin()) known.missing = "no_twin";
-    if (one.result_used) known.missing = "results_used";
-    if (one.elements > 0 && !type) known.missing = "vectors";
-    if (!known.name.empty() && known.name != one.type) known.missing = "types";
+    if (std::string_view(addition.opcode) == "ATOMS") continue;
+    const auto type = added_type(addition.type, addition.elements);
+    if (!addition.has_twin()) known.missing = "no_twin";
+    if (addition.result_used) known.missing = "results_used";
+    if (addition.elements > 0 && !type) known.missing = "vectors";
+    if (!known.name.empty() && known.name != addition.type) known.missing = "types";
     if (!known.missing.empty()) return known;
     known.type = *type;
-    known.name = one.type;
+    known.name = addition.type;
   }
   // A block that waits for another block's sum waits for ever if a twin makes other sums.
   const auto communication = communication_in(image.bytes, kernel, architecture);
   if (!communication || communication->may_communicate) known.missing = "communicates";
   if (known.name.empty()) known.missing = "no_twin";
   const auto extremes = float_additions_in(image.bytes, kernel, architecture, TwinOperation::kGreatest);
-  known.has_magnitudes = std::ranges::all_of(
-      extremes, [](const auto& one) { return one.has_twin() || std::string_view(one.opcode) == "ATOMS"; });
+  known.has_magnitudes = std::ranges::all_of(extremes, [](const auto& addition) {
+    return addition.has_twin() || std::string_view(addition.opcode) == "ATOMS";
+  });
   return known;
 }
 
@@ -148,9 +149,9 @@ class EvidenceRun {
   bool clear_room() const {
     constexpr unsigned char kNoNumber = 0xFF;  // with all bits set
     return set(room_.results(), 0, sizeof(EvidenceResults)) &&
-           std::ranges::all_of(room_.pieces(), [&](const auto& one) {
-             return set(one.counts, 0, one.bytes) &&
-                    set(one.magnitudes, known_.has_magnitudes ? 0 : kNoNumber, one.bytes);
+           std::ranges::all_of(room_.pieces(), [&](const auto& piece) {
+             return set(piece.counts, 0, piece.bytes) &&
+                    set(piece.magnitudes, known_.has_magnitudes ? 0 : kNoNumber, piece.bytes);
            });
   }
 
@@ -176,7 +177,7 @@ class EvidenceRun {
   // Counts the additions from what is there without them, because other stores of the kernel may have changed it.
   bool count() {
     std::vector<SavedPiece> initial;
-    for (const EvidencePiece& one : room_.pieces()) initial.push_back({one.address, one.initial, one.bytes});
+    for (const EvidencePiece& piece : room_.pieces()) initial.push_back({piece.address, piece.initial, piece.bytes});
     return launch_twin(TwinOperation::kNothing, false) && Saver::instance().copy(initial, launched_.stream) &&
            launch_twin(TwinOperation::kCount, false) && step(EvidenceStep::kCount);
   }
@@ -226,8 +227,8 @@ Evidence evidence_of(const Launched& launched, const Image& image, const std::st
   return evidence;
 }
 
-void Evidence::tell(std::map<std::string, std::string>& texts, std::map<std::string, int64_t>& integers,
-                    std::map<std::string, double>& numbers) const {
+void Evidence::describe(std::map<std::string, std::string>& texts, std::map<std::string, int64_t>& integers,
+                        std::map<std::string, double>& numbers) const {
   if (!missing.empty()) {
     texts["evidence_missing"] = missing;
     return;

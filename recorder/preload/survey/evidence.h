@@ -21,8 +21,8 @@ struct Evidence {
   int64_t launches = 0;  // that were compared with the program's own
   EvidenceResults results{};
 
-  void tell(std::map<std::string, std::string>& texts, std::map<std::string, int64_t>& integers,
-            std::map<std::string, double>& numbers) const;
+  void describe(std::map<std::string, std::string>& texts, std::map<std::string, int64_t>& integers,
+                std::map<std::string, double>& numbers) const;
 };
 
 // Call it after the trial's run(): memory is as after the program's launch, and stays so. `share` is how much of the

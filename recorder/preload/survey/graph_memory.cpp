@@ -23,8 +23,8 @@ void add_memory(const DeviceRange& range, Reach& reach) {
   }
 }
 
-bool share_memory(const DeviceRange& one, const DeviceRange& other) {
-  return one.address < other.address + other.bytes && other.address < one.address + one.bytes;
+bool share_memory(const DeviceRange& first, const DeviceRange& second) {
+  return first.address < second.address + second.bytes && second.address < first.address + first.bytes;
 }
 
 constexpr uint64_t kBytesOfWord = sizeof(uint64_t);
@@ -64,8 +64,8 @@ bool reads_what_left(const std::vector<GraphStep>& steps, const Reach& reach) {
     if (leaves_device(*copy)) written.push_back(range_of(copy->to, *copy));
     read.push_back(range_of(copy->from, *copy));
   }
-  return std::ranges::any_of(written, [&](const DeviceRange& one) {
-    return std::ranges::any_of(read, [&](const DeviceRange& other) { return share_memory(one, other); });
+  return std::ranges::any_of(written, [&](const DeviceRange& output) {
+    return std::ranges::any_of(read, [&](const DeviceRange& input) { return share_memory(output, input); });
   });
 }
 

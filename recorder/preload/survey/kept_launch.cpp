@@ -34,8 +34,8 @@ uint64_t word_at(std::span<const std::byte> bytes, size_t offset) {
 }
 
 Memory* memory_with(std::vector<Memory>& all, uint64_t address) {
-  const auto found =
-      std::ranges::find_if(all, [&](const Memory& one) { return address - one.range.address < one.range.bytes; });
+  const auto found = std::ranges::find_if(
+      all, [&](const Memory& region) { return address - region.range.address < region.range.bytes; });
   return found != all.end() ? &*found : nullptr;
 }
 
@@ -52,23 +52,23 @@ class MemoryAdapter : public adapters::Adapter {
     UnwrittenText unwritten;
     call.integers["survey"] = static_cast<int64_t>(number_);
     for_each_pointer(launch.bytes, memory,
-                     [&](size_t, uint64_t address, Memory& one) { one.first = std::min(one.first, address); });
-    for (Memory& one : memory) {
-      const uint64_t begin = one.range.address, end = begin + one.range.bytes;
-      if (one.first >= end) continue;  // no parameter points there
-      one.range = {one.first, end - one.first};
-      auto& tensors = one.is_changed ? call.outputs : call.inputs;
+                     [&](size_t, uint64_t address, Memory& region) { region.first = std::min(region.first, address); });
+    for (Memory& region : memory) {
+      const uint64_t begin = region.range.address, end = begin + region.range.bytes;
+      if (region.first >= end) continue;  // no parameter points there
+      region.range = {region.first, end - region.first};
+      auto& tensors = region.is_changed ? call.outputs : call.inputs;
       const std::string name = "memory_" + std::to_string(call.inputs.size() + call.outputs.size());
-      one.tensor = (one.is_changed ? "outputs/" : "inputs/") + name;
-      tensors.push_back({name, kernels::kUInt8, {static_cast<int64_t>(one.range.bytes)}, one.range.address});
-      if (one.unwritten != nullptr) unwritten.add(one.tensor, *one.unwritten, one.first - begin, end - begin);
+      region.tensor = (region.is_changed ? "outputs/" : "inputs/") + name;
+      tensors.push_back({name, kernels::kUInt8, {static_cast<int64_t>(region.range.bytes)}, region.range.address});
+      if (region.unwritten != nullptr) unwritten.add(region.tensor, *region.unwritten, region.first - begin, end - begin);
     }
     if (!unwritten.text().empty()) call.texts["unwritten"] = unwritten.text();
     if (const uint64_t bytes = unwritten.bytes_left_out(); bytes > 0) {
       call.integers["unwritten_left_out"] = static_cast<int64_t>(bytes);
     }
-    for_each_pointer(launch.bytes, memory, [&](size_t offset, uint64_t address, const Memory& one) {
-      call.pointers.push_back({offset, address == one.range.address ? one.tensor : ""});
+    for_each_pointer(launch.bytes, memory, [&](size_t offset, uint64_t address, const Memory& region) {
+      call.pointers.push_back({offset, address == region.range.address ? region.tensor : ""});
     });
     return call;
   }
@@ -78,7 +78,7 @@ class MemoryAdapter : public adapters::Adapter {
   static void for_each_pointer(std::span<const std::byte> bytes, std::vector<Memory>& memory, Visit&& visit) {
     for (size_t offset = 0; offset + sizeof(uint64_t) <= bytes.size(); offset += sizeof(uint64_t)) {
       const uint64_t address = word_at(bytes, offset);
-      if (Memory* one = memory_with(memory, address)) visit(offset, address, *one);
+      if (Memory* region = memory_with(memory, address)) visit(offset, address, *region);
     }
   }
 
@@ -121,11 +121,11 @@ std::vector<Memory> memory_of(const std::vector<DeviceRange>& ranges, const std:
                               const std::vector<Digest>& after, std::span<const UnwrittenMemory> unwritten) {
   std::vector<Memory> memory;
   for (size_t i = 0; i < ranges.size(); ++i) {
-    Memory& one = memory.emplace_back();
-    one.range = ranges[i];
-    one.is_changed = before[i] != after[i];
+    Memory& region = memory.emplace_back();
+    region.range = ranges[i];
+    region.is_changed = before[i] != after[i];
     const auto found = std::ranges::find(unwritten, ranges[i].address, &UnwrittenMemory::address);
-    if (found != unwritten.end()) one.unwritten = &found->words;
+    if (found != unwritten.end()) region.unwritten = &found->words;
   }
   return memory;
 }

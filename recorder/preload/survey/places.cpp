@@ -27,7 +27,7 @@ bool is_plain(const std::string& name) {
 
 Places places_of(const Image& image, const std::string& kernel, const std::vector<NamedInstruction>& instructions) {
   std::vector<uint64_t> offsets;
-  for (const NamedInstruction& one : instructions) offsets.push_back(one.offset);
+  for (const NamedInstruction& instruction : instructions) offsets.push_back(instruction.offset);
   const auto lines = source_lines_at(image.bytes, kernel, offsets);
   using Place = std::pair<std::string_view, std::string>;
   std::map<Place, int64_t> counts;
@@ -57,16 +57,16 @@ Places places_of(const Image& image, const std::string& kernel, const std::vecto
 
 Places places_of_additions(const Image& image, const std::string& kernel, const std::string& architecture) {
   std::vector<NamedInstruction> additions;
-  for (const auto& one : float_additions_in(image.bytes, kernel, architecture, TwinOperation::kAdd)) {
-    additions.push_back({one.offset, one.opcode});
+  for (const auto& addition : float_additions_in(image.bytes, kernel, architecture, TwinOperation::kAdd)) {
+    additions.push_back({addition.offset, addition.opcode});
   }
   return places_of(image, kernel, additions);
 }
 
 Places places_of_communication(const Image& image, const std::string& kernel, const std::string& architecture) {
   std::vector<NamedInstruction> instructions;
-  for (const auto& one : communicating_in(image.bytes, kernel, architecture)) {
-    instructions.push_back({one.offset, one.kind});
+  for (const auto& instruction : communicating_in(image.bytes, kernel, architecture)) {
+    instructions.push_back({instruction.offset, instruction.kind});
   }
   return places_of(image, kernel, instructions);
 }

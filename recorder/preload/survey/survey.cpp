@@ -96,15 +96,15 @@ Survey::Loaded& Survey::loaded(cuda::Function function) {
   if (std::exchange(unloads_, unloads()) != unloads()) loaded_.clear();
   cuda::Context context = nullptr;
   cuda::driver().current_context(&context);
-  Loaded& one = loaded_[{context, function}];
-  if (one.kernel != nullptr) return one;
+  Loaded& entry = loaded_[{context, function}];
+  if (entry.kernel != nullptr) return entry;
   SurveyedKernel fresh = examine(function);
   SurveyedKernel& known = row_of(fresh.layout.kernel, fresh.digest());
   fresh.number = known.number;
   if (known.launches == 0) known = std::move(fresh);
-  one.variables = variables_of(known, function);
-  one.kernel = &known;
-  return one;
+  entry.variables = variables_of(known, function);
+  entry.kernel = &known;
+  return entry;
 }
 
 // Adds the memory that the words found by the last copy point to. Returns whether that is more than before; nothing if

@@ -41,10 +41,10 @@ void add_unaligned(std::vector<DeviceRange>& ranges, const DeviceRange& variable
   constexpr uint64_t kUnit = 16;
   uint64_t begin = variable.address / kUnit * kUnit;
   uint64_t end = (variable.address + variable.bytes + kUnit - 1) / kUnit * kUnit;
-  std::erase_if(ranges, [&](const DeviceRange& other) {
-    const bool overlaps = other.address < end && begin < other.address + other.bytes;
-    if (overlaps) end = std::max(end, other.address + other.bytes);
-    if (overlaps) begin = std::min(begin, other.address);
+  std::erase_if(ranges, [&](const DeviceRange& range) {
+    const bool overlaps = range.address < end && begin < range.address + range.bytes;
+    if (overlaps) end = std::max(end, range.address + range.bytes);
+    if (overlaps) begin = std::min(begin, range.address);
     return overlaps;
   });
   ranges.push_back({begin, end - begin});
@@ -139,7 +139,7 @@ spool::Surveyed SurveyedKernel::message() const {
     message.integers["twin_trials"] = twin_trials;
     message.integers["twin_equal"] = twin_equal;
   }
-  if (evidence) evidence->tell(message.texts, message.integers, message.numbers);
+  if (evidence) evidence->describe(message.texts, message.integers, message.numbers);
   const std::pair<const char*, const Places&> places[] = {{"additions", additions}, {"communication", communication}};
   for (const auto& [name, found] : places) {
     if (!found.text.empty()) message.texts[std::string("lines_of_") + name] = found.text;

@@ -111,7 +111,7 @@ std::string TellingSymbols::name_of(uint64_t at) {
     read_libraries();
     libraries_.try_emplace(at, at + 1);  // if it is in none, as code that the program made
   }
-  const auto symbol = has(symbols_, [](const Symbol& one) { return one.end; });
+  const auto symbol = has(symbols_, [](const Symbol& entry) { return entry.end; });
   return symbol != symbols_.end() ? symbol->second.name : "";
 }
 

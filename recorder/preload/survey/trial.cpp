@@ -29,8 +29,8 @@ cuda::Result launch_again(const Launched& launched) {
                                  launched.shared_bytes, launched.stream, launched.parameters, launched.extra);
   }
   std::vector<cuda::LaunchAttribute> attributes;
-  for (const cuda::LaunchAttribute& one : launched.attributes) {
-    if (!orders_launches(one.id)) attributes.push_back(one);
+  for (const cuda::LaunchAttribute& attribute : launched.attributes) {
+    if (!orders_launches(attribute.id)) attributes.push_back(attribute);
   }
   const cuda::LaunchConfig config{{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                                   launched.shared_bytes,       launched.stream,
@@ -132,9 +132,9 @@ std::vector<DeviceRange> Trial::ranges() const {
 }
 
 bool Trial::launch_other(const Launched& launched, cuda::Function function, int number) const {
-  Launched other = launched;
-  other.function = function;
-  return launch_extra(other, number, extra_);
+  Launched twin = launched;
+  twin.function = function;
+  return launch_extra(twin, number, extra_);
 }
 
 std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function function, int times) {

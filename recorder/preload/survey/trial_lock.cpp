@@ -11,10 +11,10 @@ constexpr std::chrono::milliseconds kMoment(1);
 
 }  // namespace
 
-TrialLock::Turn& TrialLock::Turn::operator=(Turn&& other) noexcept {
+TrialLock::Turn& TrialLock::Turn::operator=(Turn&& source) noexcept {
   end();
-  lock_ = std::exchange(other.lock_, nullptr);
-  passes_ = other.passes_;
+  lock_ = std::exchange(source.lock_, nullptr);
+  passes_ = source.passes_;
   return *this;
 }
 

@@ -17,8 +17,8 @@ class TrialLock {
   class Turn {
    public:
     Turn() = default;
-    Turn(Turn&& other) noexcept { *this = std::move(other); }
-    Turn& operator=(Turn&& other) noexcept;
+    Turn(Turn&& source) noexcept { *this = std::move(source); }
+    Turn& operator=(Turn&& source) noexcept;
     ~Turn() { end(); }
 
     // Returns whether no other thread has a turn, and this one may look at what the lock guards. Otherwise it waited in

@@ -36,13 +36,13 @@ bool UnwrittenText::Series::take(uint64_t run, uint64_t size) {
 
 void UnwrittenText::put(const std::string& tensor, const Series& series) {
   if (series.count == 0) return;
-  std::string one =
+  std::string entry =
       (text_.empty() ? "" : " ") + tensor + "@" + std::to_string(series.offset) + ":" + std::to_string(series.bytes);
-  if (series.count > 1) one += "*" + std::to_string(series.count) + "/" + std::to_string(series.stride);
-  if (text_.size() + one.size() > kMostTextOfRuns) {
+  if (series.count > 1) entry += "*" + std::to_string(series.count) + "/" + std::to_string(series.stride);
+  if (text_.size() + entry.size() > kMostTextOfRuns) {
     left_out_ += series.count * series.bytes;
   } else {
-    text_ += one;
+    text_ += entry;
   }
 }
 
