@@ -37,7 +37,7 @@ def man_pages(commands, version):
     pages = {}
     for command in commands:
         below = [sub.name.replace(" ", "-") for sub in command.commands]
-        for one, see_also in [(command, tops + below), *((sub, tops) for sub in command.commands)]:
-            title, page = _page(one, version, see_also)
+        for entry, see_also in [(command, tops + below), *((sub, tops) for sub in command.commands)]:
+            title, page = _page(entry, version, see_also)
             pages[f"{title}.1"] = page
     return pages

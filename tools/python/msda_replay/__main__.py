@@ -33,15 +33,15 @@ def main(arguments=None):
     importer.add_argument("--force", action="store_true", help="replace the output file if it exists")
     chosen = parser.parse_args(arguments)
     try:
-        unused, told = import_case(
+        unused, note = import_case(
             chosen.archive, chosen.output, chosen.dialect, chosen.reference_dialect, chosen.force, chosen.padding_mode,
             None if chosen.align_corners is None else chosen.align_corners == "true", chosen.interpolation,
         )
     except CaptureError as error:
         _print(str(error))
         return 2
-    if told:
-        _print(f"{chosen.archive}: {told}")
+    if note:
+        _print(f"{chosen.archive}: {note}")
     if unused:
         more = f" and {len(unused) - _MOST_NAMES} more" if len(unused) > _MOST_NAMES else ""
         _print(f"{chosen.archive}: not used: {', '.join(unused[:_MOST_NAMES])}{more}")

@@ -377,27 +377,27 @@ def plain(value):
     return value.decode(errors="replace") if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
 
 
-def _read_invocation(file, told):
+def _read_invocation(file, described):
     """Returns the Invocation from what server.py sends about it."""
 
     def tensors(section):
         return {name: file.read(tensor["path"], ()) for name, tensor in section.items()}
 
-    def result(of):
-        notes = dict(of["attributes"])
+    def result(group):
+        notes = dict(group["attributes"])
         role, dialect = notes.pop("role", ""), notes.pop("dialect", "")
-        return Result(tensors(of["tensors"]), role, dialect, notes)
+        return Result(tensors(group["tensors"]), role, dialect, notes)
 
-    attributes = told["facts"]
+    attributes = described["facts"]
     dialect = attributes.get("dialect", "")
     conventions = attributes if dialect else {}
     fields = _FIELDS + (("padding_mode", "align_corners") if dialect else ())
     facts = {name: value for name, value in attributes.items()
              if name in FACTS or (name not in fields and isinstance(value, (str, int)))}
     return Invocation(
-        **{section: tensors(told[section]) for section in ("inputs", "outputs_before", "outputs")}, stages=tensors(told["stages"]),
-        results={name: result(of) for name, of in told["results"].items()}, digests=told["digests"],
-        stage_summaries=told["stage_summaries"], kernel=attributes.get("kernel", ""), dialect=dialect,
+        **{section: tensors(described[section]) for section in ("inputs", "outputs_before", "outputs")}, stages=tensors(described["stages"]),
+        results={name: result(group) for name, group in described["results"].items()}, digests=described["digests"],
+        stage_summaries=described["stage_summaries"], kernel=attributes.get("kernel", ""), dialect=dialect,
         padding_mode=conventions.get("padding_mode", "zeros"), align_corners=bool(conventions.get("align_corners", False)),
         atol=attributes.get("atol"), rtol=attributes.get("rtol"), facts=facts,
     )
@@ -419,8 +419,8 @@ def read_capture(path: Path) -> Capture:
     path = os.fsdecode(path)
     file = IsolatedFile(path)
     try:
-        told = file.ask("run")
+        answer = file.ask("run")
         calls = [_read_invocation(file, file.ask("call", identifier)) for identifier in file.ask("calls")]
-        return Capture(calls, told["run"], told["tool_version"], told["created"])
+        return Capture(calls, answer["run"], answer["tool_version"], answer["created"])
     finally:
         file.close()

@@ -41,7 +41,7 @@ def _candidates(schema, stated, rank):
         interpolations = archive_keys.INTERPOLATIONS if rank == 4 else archive_keys.INTERPOLATIONS[:2]
         values = {"interpolation": interpolations, "padding_mode": archive_keys.GRID_PADDING_MODES, "align_corners": (False, True)}
     every = [dict(zip(values, choice)) for choice in itertools.product(*values.values())]
-    return [one for one in every if is_possible(one) and all(one[name] == value for name, value in stated.items())]
+    return [entry for entry in every if is_possible(entry) and all(entry[name] == value for name, value in stated.items())]
 
 
 def is_possible(conventions):
@@ -84,26 +84,26 @@ def _fits(schema, inputs, observed, candidates):
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
         # Apart, because a call of dialect grid_sample beside others with its inputs is taken for their reference.
         for is_reference in (False, True):
-            some = [one for one in candidates if (one.get("dialect") == "grid_sample") == is_reference]
+            some = [candidate for candidate in candidates if (candidate.get("dialect") == "grid_sample") == is_reference]
             if not some:
                 continue
             call, replays = (os.path.join(folder, f"{name}{is_reference}.h5") for name in ("calls", "replays"))
-            write_capture(call, [_invocation(schema, inputs, observed, one) for one in some])
+            write_capture(call, [_invocation(schema, inputs, observed, entry) for entry in some])
             found = run(call, mode="deterministic", device="cpu", atol=_RELATIVE * scale, rtol=_RELATIVE, save_replays=replays)
             with open_capture(replays) as saved:
-                for conventions, told, replay in zip(some, found.invocations, saved):
-                    unexplained = sum(one["count"] for one in told["judged"] if one["cause"] in _UNEXPLAINED and one["against"] == "float64")
+                for conventions, result, replay in zip(some, found.invocations, saved):
+                    unexplained = sum(entry["count"] for entry in result["judged"] if entry["cause"] in _UNEXPLAINED and entry["against"] == "float64")
                     if unexplained <= _MOST * sum(array.size for array in observed.values()):
                         fits.append(Fit(conventions, {name: replay.results["deterministic"][name][()] for name in observed}))
     return fits
 
 
-def _is_nearer(fit, other, observed):
+def _is_nearer(fit, another, observed):
     """Returns whether the observed gradients are nearer to the first replay, more often than chance explains; equal replays are a tie."""
     wins = losses = 0
     for name, array in observed.items():
         exact = array.astype(np.float64)
-        apart, further = (np.abs(exact - one.replay[name].astype(np.float64)) for one in (fit, other))
+        apart, further = (np.abs(exact - entry.replay[name].astype(np.float64)) for entry in (fit, another))
         wins, losses = wins + int((apart < further).sum()), losses + int((apart > further).sum())
     if wins + losses == 0:
         return True
@@ -122,14 +122,14 @@ def _spelled(source, schema, conventions, missing):
 def _refuse(source, schema, missing, fits, why_unknown):
     what = f"does not state {', '.join(missing)}, and {'it is' if len(missing) == 1 else 'they are'} not guessed"
     if why_unknown:
-        tells = f"what fits the observed gradients is not known: {why_unknown}; give {_placeholders(source, schema, missing)}"
+        says = f"what fits the observed gradients is not known: {why_unknown}; give {_placeholders(source, schema, missing)}"
     elif not fits:
-        tells = ("no conventions fit the observed gradients: check that shapes are (height, width), locations (x, y), and what belongs "
+        says = ("no conventions fit the observed gradients: check that shapes are (height, width), locations (x, y), and what belongs "
                  f"to which call; then give {_placeholders(source, schema, missing)}")
     else:
         lines = [_spelled(source, schema, fit.conventions, missing) for fit in fits]
-        tells = f"what fits the observed gradients: {'; or '.join(lines)}. Give those that the kernel is meant to follow"
-    source.fail(source.noun, f"{what}: {tells}{source.remedy} ({_WHERE})")
+        says = f"what fits the observed gradients: {'; or '.join(lines)}. Give those that the kernel is meant to follow"
+    source.fail(source.noun, f"{what}: {says}{source.remedy} ({_WHERE})")
 
 
 def _placeholders(source, schema, missing):
@@ -159,15 +159,15 @@ def choose(source, schema, scalars, inputs, observed):
         except CommandError as error:
             why_unknown = str(error).splitlines()[0]
     if missing == ["dialect"] and source.takes_measured_dialect:
-        for fit in sorted(fits, key=lambda one: one.conventions["dialect"] != "msda_triton"):
-            if all(_is_nearer(fit, other, some) for other in fits if other is not fit):
+        for fit in sorted(fits, key=lambda entry: entry.conventions["dialect"] != "msda_triton"):
+            if all(_is_nearer(fit, another, some) for another in fits if another is not fit):
                 return fit.conventions, _told(source, fit, fits, some)
     return _refuse(source, schema, missing, fits, why_unknown)
 
 
 def _told(source, fit, fits, observed):
     dialect = fit.conventions["dialect"]
-    same = [other.conventions["dialect"] for other in fits if other is not fit and _is_nearer(other, fit, observed)]
+    same = [another.conventions["dialect"] for another in fits if another is not fit and _is_nearer(another, fit, observed)]
     also = f"; {' and '.join(same)} gives the same bits here" if same else ""
     return (f"dialect {dialect}, as the observed gradients are nearest to its arithmetic{also}. "
             f"If the kernel is another, say so: --dialect ({_WHERE})")

@@ -35,7 +35,7 @@ def read_call(source, given=None):
         section: {name: tensors[f"{section}_{name}"] for name in schema.gradients if f"{section}_{name}" in keys}
         for section in archive_keys.SECTIONS
     }
-    chosen, told = conventions.choose(source, schema, scalars, inputs, sections["observed"])
+    chosen, note = conventions.choose(source, schema, scalars, inputs, sections["observed"])
     prefix = "reference_"
     notes = {name[len(prefix):]: scalars[name] for name in scalars if name.startswith(f"{prefix}max_abs_diff_")}
     results = {}
@@ -52,7 +52,7 @@ def read_call(source, given=None):
     return Invocation(
         inputs=inputs, outputs=sections["observed"], outputs_before=sections["before"], results=results,
         kernel=scalars.get("kernel", ""), atol=scalars.get("atol"), rtol=scalars.get("rtol"), **fields,
-    ), {*keys, *scalars}, told
+    ), {*keys, *scalars}, note
 
 
 def import_case(source: _Path, target: _Path, dialect: Optional[str] = None, reference_dialect: Optional[str] = None,
@@ -77,9 +77,9 @@ def import_case(source: _Path, target: _Path, dialect: Optional[str] = None, ref
              "interpolation": interpolation}
     try:
         with Archive(source) as archive:
-            invocation, used, told = read_call(archive, given)
+            invocation, used, note = read_call(archive, given)
             unused = archive.names_beside(used)
     except MemoryError as error:
         raise CaptureError(f"{source}: memory does not suffice for its tensors") from error
     write_capture(target, invocation, overwrite=overwrite)
-    return unused, told
+    return unused, note

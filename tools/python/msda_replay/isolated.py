@@ -23,16 +23,16 @@ class _Starter:
 
     def __init__(self):
         self.owner = os.getpid()
-        self.control, other = socket.socketpair()
+        self.control, theirs = socket.socketpair()
         null = [(os.POSIX_SPAWN_OPEN, i, os.devnull, os.O_WRONLY, 0) for i in (1, 2)]
-        with other:
+        with theirs:
             os.posix_spawn(sys.executable, [sys.executable, "-W", "ignore", "-c", _START, json.dumps(sys.path)], os.environ,
-                           file_actions=[(os.POSIX_SPAWN_DUP2, other.fileno(), 0), *null])
+                           file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *null])
 
     def connect(self):
-        connection, other = socket.socketpair()
-        with other:
-            socket.send_fds(self.control, [b"c"], [other.fileno()])
+        connection, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self.control, [b"c"], [theirs.fileno()])
         return connection
 
 
@@ -57,11 +57,11 @@ def _connect():
             return _starter[0].connect()
 
 
-def _with_arrays(told):
+def _with_arrays(received):
     """Returns the attributes that are arrays, as server.py sends them."""
-    if isinstance(told, dict) and told.keys() == {"array", "type"}:
-        return np.array(told["array"], told["type"])
-    return {name: _with_arrays(value) for name, value in told.items()} if isinstance(told, dict) else told
+    if isinstance(received, dict) and received.keys() == {"array", "type"}:
+        return np.array(received["array"], received["type"])
+    return {name: _with_arrays(value) for name, value in received.items()} if isinstance(received, dict) else received
 
 
 class IsolatedFile:
@@ -101,8 +101,8 @@ class IsolatedFile:
         return (answer["result"], data) if what == "read" else _with_arrays(answer["result"])
 
     def read(self, path: str, index: Any) -> np.ndarray:
-        told, data = self.ask("read", path, index=index)
-        return np.frombuffer(data, np.dtype(told["dtype"])).reshape(told["shape"])[()]
+        result, data = self.ask("read", path, index=index)
+        return np.frombuffer(data, np.dtype(result["dtype"])).reshape(result["shape"])[()]
 
     @property
     def is_closed(self) -> bool:

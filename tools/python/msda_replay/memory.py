@@ -7,9 +7,9 @@ import pathlib
 def free_memory(proc="/proc", mount="/sys/fs/cgroup"):
     """Returns bytes that this machine has free or can make so, or that a control group of this process, as a container, has left, if that
     is less."""
-    told = _numbers(pathlib.Path(proc, "meminfo"))
+    numbers = _numbers(pathlib.Path(proc, "meminfo"))
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    free = 1024 * (told["MemAvailable:"] + told.get("SwapFree:", 0)) if "MemAvailable:" in told else machine
+    free = 1024 * (numbers["MemAvailable:"] + numbers.get("SwapFree:", 0)) if "MemAvailable:" in numbers else machine
     left = [_left(*group) for group in _groups(pathlib.Path(proc, "self", "cgroup"), mount)]
     return min([free, *(some for some in left if some is not None)])
 

@@ -16,14 +16,14 @@ class Tensor:
     """A tensor of a capture. `tensor[index]` reads that part, `numpy.asarray(tensor)` all of it, `tensor.isel(query=3)` what lies
     at these places of named dimensions. bfloat16 comes as float32."""
 
-    def __init__(self, file: IsolatedFile, told: Dict[str, Any], dims: Tuple[str, ...]):
-        self._file, self._path = file, told["path"]
+    def __init__(self, file: IsolatedFile, described: Dict[str, Any], dims: Tuple[str, ...]):
+        self._file, self._path = file, described["path"]
         self.name: str = self._path.rsplit("/", 1)[-1]
         self.dims = dims
-        self.shape: Tuple[int, ...] = tuple(told["shape"])
-        self.type: str = told["type"]
-        self._dtype = np.dtype(told["dtype"])
-        self.digest: str = told["digest"]
+        self.shape: Tuple[int, ...] = tuple(described["shape"])
+        self.type: str = described["type"]
+        self._dtype = np.dtype(described["dtype"])
+        self.digest: str = described["digest"]
 
     @property
     def dtype(self) -> np.dtype:
@@ -101,16 +101,16 @@ class Call:
     """One recorded call of an opened capture."""
 
     def __init__(self, file: IsolatedFile, identifier: int, replays: Dict[str, Dict[str, np.ndarray]]):
-        told = file.ask("call", identifier)
+        described = file.ask("call", identifier)
         self._file, self._replays = file, replays
         self.path, self.id = file.path, identifier
-        self.facts: Dict[str, Any] = told["facts"]
-        self.operator = operators.operator_of(self.facts, told["inputs"])
+        self.facts: Dict[str, Any] = described["facts"]
+        self.operator = operators.operator_of(self.facts, described["inputs"])
         self.inputs, self.outputs, self.outputs_before, self.stages = (
-            Tensors(self._tensors(told[name]), name) for name in ("inputs", "outputs", "outputs_before", "stages"))
-        self.results = {name: ResultTensors(self._tensors(of["tensors"]), f"results/{name}", of["attributes"].get("role", ""),
-                                            of["attributes"].get("dialect", "")) for name, of in told["results"].items()}
-        self.stage_summaries: Dict[str, Dict[str, Any]] = told["stage_summaries"]
+            Tensors(self._tensors(described[name]), name) for name in ("inputs", "outputs", "outputs_before", "stages"))
+        self.results = {name: ResultTensors(self._tensors(group["tensors"]), f"results/{name}", group["attributes"].get("role", ""),
+                                            group["attributes"].get("dialect", "")) for name, group in described["results"].items()}
+        self.stage_summaries: Dict[str, Dict[str, Any]] = described["stage_summaries"]
 
     @property
     def kernel(self) -> str:
@@ -152,11 +152,11 @@ class Call:
 
         return run(self.path, invocation=self.id, **flags).findings()
 
-    def _tensors(self, told: Dict[str, Any]) -> Dict[str, Tensor]:
-        return {name: Tensor(self._file, tensor, self._dims(name, tensor)) for name, tensor in told.items()}
+    def _tensors(self, described: Dict[str, Any]) -> Dict[str, Tensor]:
+        return {name: Tensor(self._file, tensor, self._dims(name, tensor)) for name, tensor in described.items()}
 
-    def _dims(self, name: str, told: Dict[str, Any]) -> Tuple[str, ...]:
-        return tuple(told["labels"]) if all(told["labels"]) else operators.dimensions_of(self.operator, name, len(told["shape"]))
+    def _dims(self, name: str, described: Dict[str, Any]) -> Tuple[str, ...]:
+        return tuple(described["labels"]) if all(described["labels"]) else operators.dimensions_of(self.operator, name, len(described["shape"]))
 
     def __repr__(self) -> str:
         words = [self.operator or "kernel", self.dialect, self.facts.get("interpolation", "")]
@@ -164,8 +164,8 @@ class Call:
         words += [self.facts["mode"]] if self.operator == "interpolate" else []
         if self.operator in ("msda", "grid_sample"):
             words += [f"padding {self.padding_mode}", f"align_corners {str(self.align_corners).lower()}"]
-        telling = ("value", "input", "source", "grad_output", *self.inputs)
-        first = next((self.inputs[name] for name in telling if name in self.inputs), None)
+        deciding = ("value", "input", "source", "grad_output", *self.inputs)
+        first = next((self.inputs[name] for name in deciding if name in self.inputs), None)
         shape = f"; {first.name} {' x '.join(map(str, first.shape))} {first.type}" if first is not None else ""
         label = f"; {self.facts['label']}" if self.facts.get("label") else ""
         return f"<call {self.id}: {', '.join(filter(None, words))}{shape}{label}>"

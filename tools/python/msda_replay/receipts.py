@@ -21,10 +21,10 @@ class Receipt:
     def __repr__(self) -> str:
         return f"<Receipt of {len(self.calls)} calls>"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Receipt) and len(self.calls) == len(other.calls) and all(
-            one["operator"] == another["operator"] and not any(_changed(one, another, role) for role in _ROLES)
-            for one, another in zip(self.calls, other.calls))
+    def __eq__(self, value: object) -> bool:
+        return isinstance(value, Receipt) and len(self.calls) == len(value.calls) and all(
+            entry["operator"] == another["operator"] and not any(_changed(entry, another, role) for role in _ROLES)
+            for entry, another in zip(self.calls, value.calls))
 
     def write(self, path: _Path) -> None:
         """Writes the receipt: if the file's name ends in .h5, as the trail of a capture, which `msda-replay diff` compares; otherwise
@@ -38,10 +38,10 @@ class Receipt:
             json.dump({"format": _FORMAT, "calls": self.calls}, file, indent=1)
             file.write("\n")
 
-    def difference(self, other: "Receipt") -> Optional[str]:
+    def difference(self, receipt: "Receipt") -> Optional[str]:
         """Returns the first difference from another receipt in one sentence, or None. Other options with the same inputs and outputs are
         none."""
-        for i, (own, others) in enumerate(zip(self.calls, other.calls)):
+        for i, (own, others) in enumerate(zip(self.calls, receipt.calls)):
             if own["operator"] != others["operator"]:
                 return f"call {i} is {own['operator']} here, {others['operator']} there"
             changed = {role: _changed(own, others, role) for role in _ROLES}
@@ -49,20 +49,20 @@ class Receipt:
                 continue
             role = next(role for role in _ROLES if changed[role])
             return f"call {i} ({own['operator']}): {role} differ: {', '.join(changed[role])}"
-        if len(self.calls) != len(other.calls):
-            return f"{len(self.calls)} calls here, {len(other.calls)} there"
+        if len(self.calls) != len(receipt.calls):
+            return f"{len(self.calls)} calls here, {len(receipt.calls)} there"
         return None
 
 
 def _changed(own, others, role):
     """Returns what differs, by name. A digest that was read from a trail is the first half of one."""
 
-    def same(one, another):
-        if role == "options" or not (isinstance(one, str) and isinstance(another, str)):
-            return one == another
-        halves = [found[1] for found in map(_DIGEST.match, (one, another)) if found]
-        is_half = min(len(one), len(another)) == len("xxh3-128:") + 16
-        return halves[0] == halves[1] if is_half and len(halves) == 2 else one == another
+    def same(entry, another):
+        if role == "options" or not (isinstance(entry, str) and isinstance(another, str)):
+            return entry == another
+        halves = [found[1] for found in map(_DIGEST.match, (entry, another)) if found]
+        is_half = min(len(entry), len(another)) == len("xxh3-128:") + 16
+        return halves[0] == halves[1] if is_half and len(halves) == 2 else entry == another
 
     return [name for name in dict.fromkeys([*own[role], *others[role]]) if not same(own[role].get(name), others[role].get(name))]
 

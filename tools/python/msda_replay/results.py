@@ -70,7 +70,7 @@ class Findings(Sequence[Finding]):
 
     def where(self, **values: Any) -> "Findings":
         """Returns the findings whose fields have these values: where(cause="cell_boundary", advisory=False)."""
-        return Findings([one for one in self if all(getattr(one, name) == value for name, value in values.items())])
+        return Findings([entry for entry in self if all(getattr(entry, name) == value for name, value in values.items())])
 
     def to_dataframe(self) -> Any:
         """Returns a pandas.DataFrame, a row a finding: its fields, and a column for each dimension."""
@@ -81,16 +81,16 @@ class Findings(Sequence[Finding]):
                                       name=error.name) from None
         fields = ("invocation", "tensor", "index", "count", "observed", "expected", "float64", "difference", "against", "cause",
                   "at_fault", "advisory", "why", "evidence")
-        table = pandas.DataFrame([[getattr(one, name) for name in fields] for one in self], columns=list(fields))
-        places = [one.places for one in self]
-        for name in dict.fromkeys(name for one in places for name in one):
-            table.insert(table.columns.get_loc("count"), name, pandas.array([one.get(name) for one in places], "Int64"))
+        table = pandas.DataFrame([[getattr(entry, name) for name in fields] for entry in self], columns=list(fields))
+        places = [entry.places for entry in self]
+        for name in dict.fromkeys(name for place in places for name in place):
+            table.insert(table.columns.get_loc("count"), name, pandas.array([place.get(name) for place in places], "Int64"))
         return table
 
     def __repr__(self) -> str:
         rows = [("call", "element", "observed", "expected", "against", "cause", "at fault")]
-        rows += [(str(one.invocation), one.name, f"{one.observed:.9g}", f"{one.expected:.9g}", one.against, one.cause,
-                  one.at_fault + " (advice)" * one.advisory) for one in self._findings[:_SHOWN]]
+        rows += [(str(finding.invocation), finding.name, f"{finding.observed:.9g}", f"{finding.expected:.9g}", finding.against, finding.cause,
+                  finding.at_fault + " (advice)" * finding.advisory) for finding in self._findings[:_SHOWN]]
         widths = [max(map(len, column)) for column in zip(*rows)]
         more = [f"... {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
         lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in rows]
@@ -128,13 +128,13 @@ class RunResult:
 
     def findings(self) -> Findings:
         """Returns the findings of all calls. The command keeps some of a large set alike: `json["invocations"][i]["judged"]` has all."""
-        return Findings([self._finding(call, one) for call in self.invocations for one in call["findings"]])
+        return Findings([self._finding(call, finding) for call in self.invocations for finding in call["findings"]])
 
-    def _finding(self, call: Dict[str, Any], one: Dict[str, Any]) -> Finding:
-        values: Dict[str, Any] = {name: number(one[name]) for name in ("observed", "expected", "float64")}
-        texts = {name: one[name] for name in ("tensor", "count", "against", "cause", "at_fault", "why", "evidence")}
-        return Finding(capture=self.capture, operator=call["operator"], invocation=call["id"], index=tuple(one["index"]),
-                       advisory=one.get("advisory", False), **values, **texts)
+    def _finding(self, call: Dict[str, Any], entry: Dict[str, Any]) -> Finding:
+        values: Dict[str, Any] = {name: number(entry[name]) for name in ("observed", "expected", "float64")}
+        texts = {name: entry[name] for name in ("tensor", "count", "against", "cause", "at_fault", "why", "evidence")}
+        return Finding(capture=self.capture, operator=call["operator"], invocation=call["id"], index=tuple(entry["index"]),
+                       advisory=entry.get("advisory", False), **values, **texts)
 
     def __repr__(self) -> str:
         return f"<run of {self.capture}: {self.summary}>"

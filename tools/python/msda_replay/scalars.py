@@ -61,12 +61,12 @@ def facts_of(source, schema, scalars):
         if known:
             facts.setdefault("dim_size", source.header(known[0]).shape[facts["dim"]])
         if "dim_size" not in facts:
-            source.fail(source.noun, "has neither dim_size nor a tensor of the sum's shape to tell it")
+            source.fail(source.noun, "has neither dim_size nor a tensor of the sum's shape")
     if schema.name in ("interpolate", "roi_align"):
         known = [key for key in schema.tensors if schema.tensors[key] in ("input", "grad_input") and key in source]
         for number, axis in enumerate(schema.dimensions["grad_input"]):
             if known and f"input_{axis}" in schema.scalars:
                 facts.setdefault(f"input_{axis}", source.header(known[0]).shape[number])
             if f"input_{axis}" in schema.scalars and f"input_{axis}" not in facts:
-                source.fail(source.noun, f"has neither input_{axis} nor a grad_input to tell it")
+                source.fail(source.noun, f"has neither input_{axis} nor a grad_input")
     return facts

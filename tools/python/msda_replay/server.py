@@ -210,15 +210,15 @@ def _answer(served, path, request, data):
 
 def _unreadable(path, error):
     why = " ".join(str(error).split()) or type(error).__name__
-    return {"error": f"{path}: cannot read it: {why}; `msda-replay verify` tells what is damaged", "type": "CaptureError"}
+    return {"error": f"{path}: cannot read it: {why}; `msda-replay verify` lists what is damaged", "type": "CaptureError"}
 
 
 def _serve(connection):
     served: List[_Served] = []
     send(connection, {"result": "ready"})
-    told = receive(connection)[0]
-    os.chdir(told["folder"])
-    path = told["path"]
+    request = receive(connection)[0]
+    os.chdir(request["folder"])
+    path = request["path"]
     while True:
         try:
             request, data = receive(connection)

@@ -61,9 +61,9 @@ def check_headers(source, schema, keys):
         _check_rank(source, schema, key, header.shape, dimensions)
         for dimension, extent in zip(dimensions, header.shape):
             if extent != extents.setdefault(dimension, extent):
-                of = f" of {sources[dimension]}" if dimension in sources else ""
+                of_source = f" of {sources[dimension]}" if dimension in sources else ""
                 known = {name: extents[name] for name in dimensions if name in sources or name in schema.extents}
-                source.fail(key, f"has {extent} in dimension {dimension}, not the {extents[dimension]}{of}; it should be "
+                source.fail(key, f"has {extent} in dimension {dimension}, not the {extents[dimension]}{of_source}; it should be "
                                  f"{', '.join(dimensions)}{_letters(schema, dimensions)}{_transposed(header.shape, dimensions, known)}")
         for dimension in dimensions:
             sources.setdefault(dimension, key)

@@ -42,7 +42,7 @@ class Survey(Sequence[SurveyedKernel]):
     def __init__(self, found: Dict[str, Any], capture: Optional[str]):
         self.json, self.capture = found, capture
         names = ("kernel", "verdict", "varied", "surveyed", "launches", "why", "node", "operation", "python", "remedy")
-        self._kernels = [SurveyedKernel(**{name: one[name] for name in names}, json=one) for one in found["kernels"]]
+        self._kernels = [SurveyedKernel(**{name: kernel[name] for name in names}, json=kernel) for kernel in found["kernels"]]
 
     def __getitem__(self, place: Any) -> Any:
         return self._kernels[place]
@@ -55,7 +55,7 @@ class Survey(Sequence[SurveyedKernel]):
 
     @property
     def varying(self) -> List[SurveyedKernel]:
-        return [one for one in self._kernels if one.varies]
+        return [kernel for kernel in self._kernels if kernel.varies]
 
     def __repr__(self) -> str:
         return f"<survey: {len(self.varying)} of {len(self)} kernels vary, in {self.json['varied']} of {self.json['surveyed']} launches>"

@@ -100,10 +100,10 @@ def trail(path: Path) -> Trail:
     path = os.fsdecode(path)
     file = IsolatedFile(path)
     try:
-        told = file.ask("trail")
-        if told is None:
+        answer = file.ask("trail")
+        if answer is None:
             raise CaptureError(f"{path}: has no trail; record one: msda-record --trail -o FILE -- COMMAND")
-        return _checked(path, {name: file.read(dataset["path"], ()) for name, dataset in told["datasets"].items()}, told["missing"])
+        return _checked(path, {name: file.read(dataset["path"], ()) for name, dataset in answer["datasets"].items()}, answer["missing"])
     finally:
         file.close()
 
@@ -155,16 +155,16 @@ def _checked(path, columns, missing):
     return Trail(rows, names, parameters, changes, missing)
 
 
-def _names(told):
+def _names(names):
     for name in ("kernels", "callers"):
-        if not all(isinstance(one, dict) for one in told[name]):
+        if not all(isinstance(entry, dict) for entry in names[name]):
             raise ValueError(f"{name} are no objects")
-    if not all(isinstance(one, str) for one in told["parts"]) or not isinstance(told["parts"], list):
+    if not all(isinstance(part, str) for part in names["parts"]) or not isinstance(names["parts"], list):
         raise ValueError("parts are no texts")
-    configurations = [tuple(map(int, one)) for one in told["configurations"]]
-    if any(len(one) != 7 for one in configurations):
+    configurations = [tuple(map(int, configuration)) for configuration in names["configurations"]]
+    if any(len(configuration) != 7 for configuration in configurations):
         raise ValueError("a configuration is not seven numbers")
-    return {"kernels": list(told["kernels"]), "configurations": configurations, "callers": list(told["callers"]), "parts": told["parts"]}
+    return {"kernels": list(names["kernels"]), "configurations": configurations, "callers": list(names["callers"]), "parts": names["parts"]}
 
 
 def write_trail(file: h5py.File, written: Trail) -> None:
@@ -176,7 +176,7 @@ def write_trail(file: h5py.File, written: Trail) -> None:
     columns.update({f"changes_{name}": written._changes[name] for name in _CHANGES})
     columns["names"] = np.frombuffer(json.dumps(names).encode(), "u1")
     columns["parameter_bytes"] = np.frombuffer(b"".join(written.parameters), "u1")
-    columns["parameter_ends"] = np.cumsum([len(one) for one in written.parameters], dtype="<u8")
+    columns["parameter_ends"] = np.cumsum([len(parameter) for parameter in written.parameters], dtype="<u8")
     for name, column in columns.items():
         data = np.ascontiguousarray(column)
         packed = {"shuffle": True, "compression": "gzip", "chunks": (min(len(data), 1 << 17),)} if data.nbytes >= _WORTH_PACKING else {}

@@ -52,7 +52,7 @@ class SameDevice {
     if (!torch->reader.read(object, tensor) || (is_known_ && tensor.device != device_)) return false;
     is_known_ = true;
     device_ = tensor.device;
-    to = tensor.of;
+    to = tensor.view;
     return true;
   }
   // Reads a tensor; or one on the host, as a tuple of it alone; or None, for one of rank 0.
@@ -64,7 +64,7 @@ class SameDevice {
     if (!PyTuple_Check(object)) return read(object, to);
     Tensor tensor;
     if (PyTuple_Size(object) != 1 || !torch->reader.read(PyTuple_GetItem(object, 0), tensor)) return false;
-    to = tensor.of;
+    to = tensor.view;
     return tensor.device == kHost;
   }
   int device() const { return device_; }

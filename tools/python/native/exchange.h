@@ -14,7 +14,7 @@ namespace msda::python {
 // The type of a tensor's elements, as DLPack has it.
 struct ElementType {
   uint8_t code, bits;
-  bool operator==(const ElementType& other) const { return code == other.code && bits == other.bits; }
+  bool operator==(const ElementType& type) const { return code == type.code && bits == type.bits; }
   // Returns 0 if the elements are not whole bytes.
   int bytes() const { return bits % 8 == 0 ? bits / 8 : 0; }
   // Returns false if libmsda has no such type.
@@ -67,10 +67,10 @@ class Exchange {
       return false;
     }
     to.device = read.device_type == kCpu ? kHost : read.device;
-    to.of.data = static_cast<char*>(read.data) + read.byte_offset;
-    to.of.rank = read.rank;
-    std::copy_n(read.shape, read.rank, to.of.shape);
-    std::copy_n(read.strides, read.rank, to.of.stride);
+    to.view.data = static_cast<char*>(read.data) + read.byte_offset;
+    to.view.rank = read.rank;
+    std::copy_n(read.shape, read.rank, to.view.shape);
+    std::copy_n(read.strides, read.rank, to.view.stride);
     type = read.type;
     return true;
   }

@@ -38,26 +38,26 @@ inline std::optional<IndexPut> plain_index_put(const Exchange& exchange, PyObjec
   Tensor to, index, from;
   ElementType type{}, of_index{}, of_values{};
   if (!exchange.read(self, to, type) || !exchange.read(number, index, of_index) ||
-      !exchange.read(values, from, of_values) || !of_index.read(index.of.dtype)) {
+      !exchange.read(values, from, of_values) || !of_index.read(index.view.dtype)) {
     return {};
   }
   if (to.device == kHost || index.device != to.device || from.device != to.device) return {};
-  if (type.bytes() == 0 || !(of_values == type) || !index.is_integer() || index.of.rank != 1) return {};
-  if (to.of.rank == 0 || count_of(to.of) == 0 || index.of.shape[0] == 0) return {};
-  if (!kernels::is_contiguous(to.of) || !kernels::is_contiguous(from.of)) return {};
-  const bool fits = from.of.rank == to.of.rank && from.of.shape[0] == index.of.shape[0] &&
-                    std::equal(from.of.shape + 1, from.of.shape + from.of.rank, to.of.shape + 1);
-  if (!fits || !are_countable(to.of.shape[0], index.of.shape[0])) return {};
+  if (type.bytes() == 0 || !(of_values == type) || !index.is_integer() || index.view.rank != 1) return {};
+  if (to.view.rank == 0 || count_of(to.view) == 0 || index.view.shape[0] == 0) return {};
+  if (!kernels::is_contiguous(to.view) || !kernels::is_contiguous(from.view)) return {};
+  const bool fits = from.view.rank == to.view.rank && from.view.shape[0] == index.view.shape[0] &&
+                    std::equal(from.view.shape + 1, from.view.shape + from.view.rank, to.view.shape + 1);
+  if (!fits || !are_countable(to.view.shape[0], index.view.shape[0])) return {};
   const auto bytes_in = [&](const msda_tensor& tensor) { return count_of(tensor) * type.bytes(); };
-  const Extent written(to.of.data, bytes_in(to.of));
-  if (written.overlaps(Extent(index.of)) || written.overlaps(Extent(from.of.data, bytes_in(from.of)))) return {};
+  const Extent written(to.view.data, bytes_in(to.view));
+  if (written.overlaps(Extent(index.view)) || written.overlaps(Extent(from.view.data, bytes_in(from.view)))) return {};
   IndexPut put{};
   put.device = to.device;
-  put.call.rows = to.of.data;
-  put.call.count = to.of.shape[0];
-  put.call.row_bytes = bytes_in(to.of) / to.of.shape[0];
-  put.call.values = from.of.data;
-  put.call.index = index.of;
+  put.call.rows = to.view.data;
+  put.call.count = to.view.shape[0];
+  put.call.row_bytes = bytes_in(to.view) / to.view.shape[0];
+  put.call.values = from.view.data;
+  put.call.index = index.view;
   return put;
 }
 

@@ -17,14 +17,14 @@ struct Sum {
   bool read(PyObject* sum, int64_t along, PyObject* of_rows, PyObject* from, bool by_elements) {
     const Reader& reader = torch->reader;
     if (!reader.read(sum, to) || !reader.read(of_rows, index) || !reader.read(from, source)) return false;
-    if (along < 0) along += to.of.rank;
+    if (along < 0) along += to.view.rank;
     dim = static_cast<int32_t>(along);
     return is_plain(to, along, index, source, by_elements);
   }
   msda_status add(void* on_gpu, void* stream) const {
-    const msda_scatter_add_call call{MSDA_SCATTER_SUM, dim, 1, -1, index.of, source.of};
+    const msda_scatter_add_call call{MSDA_SCATTER_SUM, dim, 1, -1, index.view, source.view};
     using Function = decltype(msda_cuda_scatter_add);
-    return without_lock([&] { return reinterpret_cast<Function*>(on_gpu)(&call, nullptr, &to.of, stream); });
+    return without_lock([&] { return reinterpret_cast<Function*>(on_gpu)(&call, nullptr, &to.view, stream); });
   }
 };
 

@@ -33,18 +33,18 @@ inline bool is_free_of_overlap(const msda_tensor& tensor) {
 // index has a number for each element of the source, and not for each row.
 inline bool is_plain(const Tensor& sum, int64_t dim, const Tensor& index, const Tensor& source, bool by_elements) {
   if (sum.device == kHost || index.device != sum.device || source.device != sum.device) return false;
-  if (!index.is_integer() || sum.is_integer() || source.of.dtype != sum.of.dtype) return false;
-  const int rank = sum.of.rank;
-  if (rank == 0 || source.of.rank != rank || dim < 0 || dim >= rank) return false;
-  if (index.of.rank != (by_elements ? rank : 1)) return false;
+  if (!index.is_integer() || sum.is_integer() || source.view.dtype != sum.view.dtype) return false;
+  const int rank = sum.view.rank;
+  if (rank == 0 || source.view.rank != rank || dim < 0 || dim >= rank) return false;
+  if (index.view.rank != (by_elements ? rank : 1)) return false;
   for (int i = 0; i < rank; ++i) {
-    if (i != dim && sum.of.shape[i] != source.of.shape[i]) return false;
-    if (by_elements && index.of.shape[i] != source.of.shape[i]) return false;
+    if (i != dim && sum.view.shape[i] != source.view.shape[i]) return false;
+    if (by_elements && index.view.shape[i] != source.view.shape[i]) return false;
   }
-  if (!by_elements && index.of.shape[0] != source.of.shape[dim]) return false;
-  if (count_of(sum.of) == 0 || count_of(source.of) == 0 || !is_free_of_overlap(sum.of)) return false;
-  const Extent written(sum.of);
-  return !written.overlaps(Extent(index.of)) && !written.overlaps(Extent(source.of));
+  if (!by_elements && index.view.shape[0] != source.view.shape[dim]) return false;
+  if (count_of(sum.view) == 0 || count_of(source.view) == 0 || !is_free_of_overlap(sum.view)) return false;
+  const Extent written(sum.view);
+  return !written.overlaps(Extent(index.view)) && !written.overlaps(Extent(source.view));
 }
 
 }  // namespace msda::python

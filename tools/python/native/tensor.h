@@ -11,9 +11,9 @@ namespace msda::python {
 inline constexpr int kHost = -1;
 
 struct Tensor {
-  msda_tensor of{};
+  msda_tensor view{};
   int device = kHost;  // or the number of its GPU
-  bool is_integer() const { return of.dtype == MSDA_INT32 || of.dtype == MSDA_INT64; }
+  bool is_integer() const { return view.dtype == MSDA_INT32 || view.dtype == MSDA_INT64; }
 };
 
 inline int64_t count_of(const msda_tensor& tensor) {
@@ -29,7 +29,7 @@ struct Extent {
       : begin(reinterpret_cast<uintptr_t>(data)), end(begin + static_cast<uintptr_t>(bytes)) {}
   explicit Extent(const msda_tensor& tensor)
       : Extent(tensor.data, (last_of(tensor) + 1) * kernels::bytes_of(tensor.dtype)) {}
-  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
+  bool overlaps(const Extent& extent) const { return begin < extent.end && extent.begin < end; }
 
  private:
   static int64_t last_of(const msda_tensor& tensor) {

@@ -27,7 +27,7 @@ class Reader {
   bool read(PyObject* tensor, Tensor& to) const {
     if (exchange_.knows(tensor)) {
       ElementType type{};
-      return exchange_.read(tensor, to, type) && type.read(to.of.dtype);
+      return exchange_.read(tensor, to, type) && type.read(to.view.dtype);
     }
     const bool is_read = read_place(tensor, to) && read_type(tensor, to) && read_layout(tensor, to);
     if (!is_read) PyErr_Clear();
@@ -39,7 +39,7 @@ class Reader {
   bool read_place(PyObject* tensor, Tensor& to) const {
     const Owned pointer(PyObject_CallMethodObjArgs(tensor, names_.data_ptr, nullptr));
     if (!pointer) return false;
-    to.of.data = PyLong_AsVoidPtr(pointer.get());
+    to.view.data = PyLong_AsVoidPtr(pointer.get());
     if (PyErr_Occurred() != nullptr) return false;
     const Owned is_cuda(PyObject_GetAttr(tensor, names_.is_cuda));
     if (!is_cuda) return false;
@@ -60,7 +60,7 @@ class Reader {
     PyObject* const known = PyDict_GetItem(dtypes_, dtype.get());
     int64_t number = 0;
     if (known == nullptr || !read_number(known, number)) return false;
-    to.of.dtype = static_cast<msda_dtype>(number);
+    to.view.dtype = static_cast<msda_dtype>(number);
     return true;
   }
 
@@ -71,10 +71,10 @@ class Reader {
     if (!stride || !PyTuple_Check(stride.get())) return false;
     const Py_ssize_t rank = PyTuple_Size(shape.get());
     if (rank > MSDA_MAX_RANK || PyTuple_Size(stride.get()) != rank) return false;
-    to.of.rank = static_cast<int32_t>(rank);
+    to.view.rank = static_cast<int32_t>(rank);
     for (Py_ssize_t i = 0; i < rank; ++i) {
-      if (!read_number(PyTuple_GetItem(shape.get(), i), to.of.shape[i])) return false;
-      if (!read_number(PyTuple_GetItem(stride.get(), i), to.of.stride[i])) return false;
+      if (!read_number(PyTuple_GetItem(shape.get(), i), to.view.shape[i])) return false;
+      if (!read_number(PyTuple_GetItem(stride.get(), i), to.view.stride[i])) return false;
     }
     return true;
   }

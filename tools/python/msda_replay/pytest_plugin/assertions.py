@@ -192,8 +192,8 @@ class Watch(importlib.abc.MetaPathFinder):
             bound.apply_defaults()
             (actual_name, actual), (expected_name, expected) = list(bound.arguments.items())[:2]
             keep = to_numpy if failed or self.eager else _Unchanged
-            for one, other in _pairs(actual, expected):
-                atol, rtol = map(float, tolerance_of(bound.arguments, one, other))
-                notes.append(Comparison(keep(one), keep(other), atol, rtol, failed, by, (actual_name, expected_name)))
+            for left, right in _pairs(actual, expected):
+                atol, rtol = map(float, tolerance_of(bound.arguments, left, right))
+                notes.append(Comparison(keep(left), keep(right), atol, rtol, failed, by, (actual_name, expected_name)))
         except Exception:  # what cannot be noted must not change what the test does
             pass

@@ -55,8 +55,8 @@ def _seeds(file, first):
             yield {**seed, "invocation": seed["invocation"] + first}
 
 
-def _same(seed, other):
-    return all(seed[name] == other[name] for name in ("time", "source", "value"))
+def _same(seed, another):
+    return all(seed[name] == another[name] for name in ("time", "source", "value"))
 
 
 def _write_contents(file):
@@ -68,7 +68,7 @@ def _write_contents(file):
 
 
 @dataclass
-class Told:
+class Attached:
     """What the assertions said about a capture's calls: `by` are those that said something; `otherwise_judged` the tensors, by call and
     name, that were compared with another tolerance than the one that the capture has for their call."""
 
@@ -85,18 +85,18 @@ class Told:
 
 def attach(path, comparisons, marker):
     """Adds to the capture what the assertions and the marker `msda` say. Returns what they say."""
-    told = Told()
+    attached = Attached()
     with h5py.File(path, "r+") as file:
         calls = [_Call(int(number), group) for number, group in sorted(file["invocations"].items())]
         if "atol" in marker:
             for call in calls:
                 call.tolerance = marker["atol"], marker["rtol"]
-        for comparison in sorted(comparisons, key=lambda one: not one.failed):  # what failed comes first
-            if _attach_one(calls, comparison, marker, told) and comparison.by not in told.by:
-                told.by.append(comparison.by)
-        if told.by or "atol" in marker:
+        for comparison in sorted(comparisons, key=lambda entry: not entry.failed):  # what failed comes first
+            if _attach_one(calls, comparison, marker, attached) and comparison.by not in attached.by:
+                attached.by.append(comparison.by)
+        if attached.by or "atol" in marker:
             _write_contents(file)
-    return told
+    return attached
 
 
 class _Call:
@@ -123,7 +123,7 @@ class _Call:
         self.group.attrs["atol"], self.group.attrs["rtol"] = map(float, values)
 
 
-def _attach_one(calls, comparison, marker, told):
+def _attach_one(calls, comparison, marker, attached):
     """Returns whether some call has got its reference by it."""
     arrays = comparison.arrays()
     if arrays is None:
@@ -135,9 +135,9 @@ def _attach_one(calls, comparison, marker, told):
             if found is None:
                 continue
             name, layout = found
-            if _add(call, name, layout, expected, comparison, calls, marker, told.otherwise_judged):
+            if _add(call, name, layout, expected, comparison, calls, marker, attached.otherwise_judged):
                 if observed is not arrays[0]:
-                    told.swapped.setdefault(name, comparison.names)
+                    attached.swapped.setdefault(name, comparison.names)
                 return True
     return False
 
@@ -154,7 +154,7 @@ def _add(call, name, layout, expected, comparison, calls, marker, otherwise_judg
     otherwise_judged.discard((call.number, name))
     result = call.group.require_group("results/reference")
     result.attrs["role"] = "reference"
-    dialect = marker.get("reference") or next((other.dialect for other in calls if other is not call and other.find(expected)), "")
+    dialect = marker.get("reference") or next((another.dialect for another in calls if another is not call and another.find(expected)), "")
     if dialect and call.dialect and "dialect" not in result.attrs:
         result.attrs["dialect"] = dialect
     _write_tensor(result, name, layout(expected), bool(call.dialect))
@@ -174,14 +174,14 @@ def _layout(array, output):
     if array.shape != output.shape and (array == array.flat[0]).all():
         return None  # zeros, for example, are in many arrays
     if np.array_equal(_bits(array), _bits(wanted)):
-        return lambda other: np.reshape(other, output.shape)
+        return lambda values: np.reshape(values, output.shape)
     if sorted(array.shape) != sorted(output.shape) or _sum_of_bits(array) != _sum_of_bits(wanted):
         return None
     orders = (order for order in itertools.permutations(range(array.ndim))
               if tuple(array.shape[axis] for axis in order) == output.shape)
     for order in itertools.islice(orders, _MOST_PERMUTATIONS):
         if np.array_equal(_bits(array.transpose(order)), _bits(wanted)):
-            return lambda other, order=order: np.reshape(other, array.shape).transpose(order)
+            return lambda values, order=order: np.reshape(values, array.shape).transpose(order)
     return None
 
 

@@ -82,13 +82,13 @@ def _of_result(result):
     # What the test compared with comes first.
     findings.sort(key=lambda pair: pair[1]["against"] != "reference")
     if findings:
-        invocation, one = findings[0]
-        index = ",".join(map(str, one["index"]))
-        of = f" of invocation {invocation['id']}" if len(result["invocations"]) > 1 else ""
+        invocation, entry = findings[0]
+        index = ",".join(map(str, entry["index"]))
+        of_invocation = f" of invocation {invocation['id']}" if len(result["invocations"]) > 1 else ""
         explanation.finding = (
-            f"{one['cause']} in {one['tensor']}[{index}]{of}: recorded {_number(one['observed'])}, {one['against']} "
-            f"{_number(one['expected'])}" + (f", float64 {_number(one['float64'])}" if one["against"] != "float64" else "")
-            + f"; {one['why']}")
+            f"{entry['cause']} in {entry['tensor']}[{index}]{of_invocation}: recorded {_number(entry['observed'])}, {entry['against']} "
+            f"{_number(entry['expected'])}" + (f", float64 {_number(entry['float64'])}" if entry["against"] != "float64" else "")
+            + f"; {entry['why']}")
     return explanation
 
 

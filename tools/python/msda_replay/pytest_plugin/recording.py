@@ -222,7 +222,7 @@ class TestRecording:
         parts = of_fixtures + self.owners[0]
         if not parts:
             return None, None
-        from .attach import Told, attach, join
+        from .attach import Attached, attach, join
 
         whole = parts[0]
         if of_fixtures or len(parts) > 1:
@@ -232,14 +232,14 @@ class TestRecording:
             return whole, attach(whole, self.notes, self.marker)
         except Exception as error:  # a full disk, for example: the calls are worth keeping without it
             self.warning = f"{item.nodeid}: tolerance and reference are not in its capture: {error}"
-            return whole, Told()
+            return whole, Attached()
 
     def keep(self, item, report):
-        whole, told = self.capture(item)
+        whole, attached = self.capture(item)
         if whole is None:
             return
         self.drop_equal_attempts(item, files.fingerprint(whole))
-        self.tell(item, report, files.keep(whole, self.settings.directory, self.name(item)), told)
+        self.add_to_report(item, report, files.keep(whole, self.settings.directory, self.name(item)), attached)
         self.remove(self.owners[0])  # what follows, in the teardown, is another capture's
         self.owners = [[]]
 
@@ -254,15 +254,15 @@ class TestRecording:
     def name(self, item):
         return files.name_of(item.nodeid, self.attempt(item))
 
-    def tell(self, item, report, path, told, explanation=None):
+    def add_to_report(self, item, report, path, attached, explanation=None):
         explanation = explanation or explain(path)
-        explanation.headline = told.headline(explanation.headline)
+        explanation.headline = attached.headline(explanation.headline)
         opens = command(path, self.config.invocation_params.dir)
         lines = [explanation.headline or f"not explained: {explanation.trouble}"]
         if explanation.finding:
             lines.append(explanation.finding)
-        if told.by:
-            lines.append(f"tolerance and reference as {' and '.join(told.by)} had them")
+        if attached.by:
+            lines.append(f"tolerance and reference as {' and '.join(attached.by)} had them")
         elif report.failed and "atol" not in self.marker:
             lines.append("what the test compared was not seen; it is by numpy.testing.assert_allclose and torch.testing.assert_close, "
                          "not by allclose; or give @pytest.mark.msda(atol=..., rtol=...)")
@@ -286,11 +286,11 @@ class TestRecording:
         self.failed_attempts.setdefault(item.nodeid, []).append((pathlib.Path(path), properties, self.fingerprint))
 
     def fail_by_cause(self, item, report):
-        whole, told = self.capture(item)
+        whole, attached = self.capture(item)
         if whole is None:
             return
         explanation = explain(whole)
-        causes = explanation.causes_without(told.otherwise_judged)
+        causes = explanation.causes_without(attached.otherwise_judged)
         found = sorted(self.settings.fail_on & set(causes))
         if not found and explanation.headline:
             if whole not in self.owners[0]:
@@ -302,7 +302,7 @@ class TestRecording:
         report.longrepr = (
             f"--msda-fail-on: {', '.join(f'{causes[cause]} elements by {cause}' for cause in found)}"
             if found else f"--msda-fail-on: the calls of this test could not be judged: {explanation.trouble}")
-        self.tell(item, report, path, told, explanation)
+        self.add_to_report(item, report, path, attached, explanation)
 
     def keep_passing(self, item, report):
         whole, _ = self.capture(item)

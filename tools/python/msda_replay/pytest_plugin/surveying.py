@@ -50,7 +50,7 @@ class TestSurvey:
 
     @staticmethod
     def lines_of(kernels):
-        for name, (varied, surveyed) in sorted(kernels.items(), key=lambda one: -one[1][0]):
+        for name, (varied, surveyed) in sorted(kernels.items(), key=lambda entry: -entry[1][0]):
             yield f"{varied} of {surveyed} launches varied: {name[:200]}"
 
     def pytest_terminal_summary(self, terminalreporter):
@@ -59,13 +59,13 @@ class TestSurvey:
         if self.obstacle:
             write(f"nothing was surveyed: {self.obstacle}", yellow=True)
             return
-        varying = [one for one in self.found if one[3]]
+        varying = [entry for entry in self.found if entry[3]]
         for outcome, nodeid, _, kernels in varying:
             write(f"{outcome.upper()} {nodeid}", yellow=True)
             for line in self.lines_of(kernels):
                 write(f"  {line}")
-        surveyed, launches = (sum(one[2][place] for one in self.found) for place in (0, 1))
-        write(f"{len({one[1] for one in varying})} of {len({one[1] for one in self.found})} tests with launches have launches that vary; "
+        surveyed, launches = (sum(entry[2][place] for entry in self.found) for place in (0, 1))
+        write(f"{len({entry[1] for entry in varying})} of {len({entry[1] for entry in self.found})} tests with launches have launches that vary; "
               f"{surveyed} of {launches} launches surveyed")
         for process in sorted(self.processes):
             path = os.path.join(self.directory, f"survey-{process}.h5")

@@ -107,7 +107,7 @@ def _differentiate(ctx, grad_output):
     gradients = _attention_backward(
         grad_output, value, shapes, locations, weights, ctx.dialect, ctx.padding_mode, ctx.align_corners, starts, wanted
     )
-    of_value, of_locations, of_weights = (one if is_wanted else None for one, is_wanted in zip(gradients, wanted))
+    of_value, of_locations, of_weights = (entry if is_wanted else None for entry, is_wanted in zip(gradients, wanted))
     return of_value, None, of_locations, of_weights, None, None, None, None
 
 

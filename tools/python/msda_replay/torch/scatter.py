@@ -55,7 +55,7 @@ def _collapsed(tensor, dim):
 def _add_by_index_put(total, dim, index, source):
     """Sums of integers have no order."""
     axes = range(source.dim())
-    along = lambda numbers, of: numbers.reshape([-1 if axis == of else 1 for axis in axes])  # noqa: E731
+    along = lambda numbers, along_axis: numbers.reshape([-1 if axis == along_axis else 1 for axis in axes])  # noqa: E731
     places = [along(torch.arange(source.shape[axis], device=index.device), axis) for axis in axes]
     places[dim] = along(index, dim) if index.dim() == 1 else index
     if index.is_cuda:  # whose kernels leave out what is outside, where index_put counts from the end or ends the program

@@ -38,7 +38,7 @@ def check_index_add(tensor, dim, index, source):
     rows = source.shape[dim] if source.dim() else 1
     _require(index.numel() == rows,
              lambda: f"index_add(): Number of indices ({index.numel()}) should be equal to source.size(dim): ({rows}), for dim: {dim}")  # fmt: skip
-    shapes = [list(one.shape) for one in (tensor, source)]
+    shapes = [list(entry.shape) for entry in (tensor, source)]
     others = [shape[:dim] + shape[dim + 1 :] if all(shapes) else shape for shape in shapes]
     _require(others[0] == others[1], lambda: "source tensor shape must match self tensor shape, excluding the specified dimension. "
              f"Got self.shape = {shapes[0]} source.shape = {shapes[1]}")  # fmt: skip
@@ -49,7 +49,7 @@ def check_scatter_add(tensor, dim, index, source):
     _check_types("scatter_add", tensor, index, source)
     if index.numel() == 0:
         return
-    shapes = of_tensor, of_index, of_source = [list(one.shape) or [1] for one in (tensor, index, source)]
+    shapes = of_tensor, of_index, of_source = [list(entry.shape) or [1] for entry in (tensor, index, source)]
     _require(len({len(shape) for shape in shapes}) == 1,
              lambda: f"Index tensor must have the same number of dimensions as self tensor and src tensor; they have shapes {shapes}")  # fmt: skip
     fits = all(size <= of_source[axis] and (axis == dim or size <= of_tensor[axis]) for axis, size in enumerate(of_index))

@@ -17,7 +17,7 @@ def _needs_long_way(input, arguments):
     """While torch.compile or a tracer reads the program, whose result may run where nothing is replaced; and for gradients that only
     the long way has, those of boxes."""
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or type(input) not in (torch.Tensor, torch.nn.Parameter)
-    return traced or any(isinstance(one, torch.Tensor) and one.requires_grad for one in arguments)
+    return traced or any(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in arguments)
 
 
 def _in_one_operator(long_way, short_way, device):
