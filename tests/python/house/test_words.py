@@ -12,7 +12,8 @@ from conftest import SOURCE
 SUFFIXES = (".cpp", ".h", ".cu", ".cuh", ".py", ".css")
 # What is read of each room: all of it, or only its comments. The rule reaches one room after the other; the inner room comes first.
 ALL, COMMENTS = "all", "comments"
-ROOMS = {"analysis/": ALL, "replay/diff/": COMMENTS, "replay/": ALL, "recorder/": COMMENTS, "kernels/": COMMENTS, "tools/": COMMENTS}
+ROOMS = {"analysis/": ALL, "replay/diff/": COMMENTS, "replay/": ALL, "recorder/preload/trail/": COMMENTS, "recorder/preload/driver/": COMMENTS,
+         "recorder/": ALL, "kernels/": ALL, "tools/gpu_check/": COMMENTS, "tools/bench/": COMMENTS, "tools/": ALL}
 
 # Names of members in JSON, which stay as they are.
 KEYS = re.compile(r'"(?:told|tells)"')
@@ -30,15 +31,16 @@ FORMS = {
         re.compile(r"\b(?:of no account|to be had|of its own making|no one order)\b", re.IGNORECASE),
     "a variable or parameter named of, one, other, told, is_: say what it is":
         re.compile(r"(?:\w[ \t]+|[>&*][ \t]*)(?<!return )(?<!operator )(?:of|one|other|told|is_)(?:[ \t]*[=:;)\]]|\{|, )"),
-    "a name in a binding, or a parameter, that is of, one, other, told: say what it is":
-        re.compile(r"auto&{0,2} \[[^\]]*\b(?:of|one|other|told)\b"),
+    "a name in a binding, a loop or an assignment that is of, one, other, told: say what it is":
+        re.compile(r"auto&{0,2} \[[^\]]*\b(?:of|one|other|told)\b|\bfor (?:\w+, )*(?:of|one|other|told)(?:, \w+)* in\b|"
+                   r"^\s*(?:one|(?:\w+, )*(?:of|other|told)(?:, \w+)*) = "),  # "one, half = ..." are numbers
 }
 ONLY_IN_CODE = tuple(form for form in FORMS if form.startswith("a variable") or form.startswith("a name"))
 
 
 def code_of(line):
     """A line without its literals and its comment."""
-    return re.sub(r"//.*", "", re.sub(r'"(?:[^"\\]|\\.)*"', '""', line))
+    return re.sub(r"//.*", "", re.sub(r'"(?:[^"\\]|\\.)*"|(?<!\w)\'(?:[^\'\\]|\\.)*\'', '""', line))
 
 
 def forms_in(line):
@@ -55,41 +57,48 @@ def docstring_lines(text):
     return numbers
 
 
-def comments_in_python(text):
-    lines, docstrings = text.splitlines(), docstring_lines(text)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], "//" + token.string[1:]
-    yield from ((number, lines[number - 1]) for number in sorted(docstrings))
+def parts_of_python(text):
+    """Yields the number, the code and the comment of each line. Lines of docstrings are comments."""
+    docstrings = docstring_lines(text)
+    comments = {token.start[0]: token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT}
+    for number, line in enumerate(text.splitlines(), 1):
+        if number in docstrings:
+            yield number, "", line
+        elif number in comments:
+            yield number, line[:comments[number].start[1]], "//" + comments[number].string[1:]
+        else:
+            yield number, line, ""
 
 
-def comments_in_cpp(text):
+def parts_of_cpp(text):
     is_inside = False  # a comment between /* and */
     for number, line in enumerate(text.splitlines(), 1):
         bare = re.sub(r'"(?:[^"\\]|\\.)*"', lambda literal: "x" * len(literal[0]), line)
         if is_inside:
-            yield number, re.sub(r"^\s*\*?(?!/)", "//", line.split("*/")[0])
+            yield number, "", re.sub(r"^\s*\*?(?!/)", "//", line.split("*/")[0])
         elif found := re.search(r"//|/\*", bare):
-            yield number, "//" + line[found.end():].split("*/")[0]
+            yield number, line[:found.start()], "//" + line[found.end():].split("*/")[0]
+        else:
+            yield number, line, ""
         is_inside = "*/" not in bare if is_inside else "/*" in bare.split("//")[0] and "*/" not in bare
 
 
 def read_lines(name, text, what):
-    """Yields the number and the text of each line that is read of a file, with // before comments."""
-    if what == COMMENTS:
-        yield from comments_in_python(text) if name.endswith(".py") else comments_in_cpp(text)
-        return
-    for number, line in enumerate(text.splitlines(), 1):
-        yield number, line.replace("#", "//", 1) if name.endswith(".py") else line
+    """Yields the number and the text of each comment, with // before it, and of each line's code if all of the file is read; and which
+    it is."""
+    for number, code, comment in parts_of_python(text) if name.endswith(".py") else parts_of_cpp(text):
+        yield number, comment, COMMENTS
+        if what == ALL:
+            yield number, code, ALL
 
 
-def forms_of_room(line, what):
+def forms_in_part(line, what):
     return [form for form in forms_in(line) if what == ALL or form not in ONLY_IN_CODE]
 
 
 def files():
     """Yields the name, the text and what is read of each file."""
-    for path in sorted(path for room in ("analysis", "replay", "kernels", "tools") for path in (SOURCE / room).rglob("*")):
+    for path in sorted(path for room in ("analysis", "replay", "recorder", "kernels", "tools") for path in (SOURCE / room).rglob("*")):
         name = str(path.relative_to(SOURCE))
         if path.suffix in SUFFIXES:
             yield name, path.read_text(), next(what for room, what in ROOMS.items() if name.startswith(room))
@@ -98,15 +107,17 @@ def files():
 def test_sentences_and_names_read_once():
     found = []
     for name, text, what in files():
-        for number, line in read_lines(name, text, what):
-            found += [f"{name}:{number}: {form}\n    {line.strip()}" for form in forms_of_room(line, what)]
+        for number, line, part in read_lines(name, text, what):
+            found += [f"{name}:{number}: {form}\n    {line.strip()}" for form in forms_in_part(line, part)]
     assert not found, "\n".join(found)
 
 
 def test_the_rooms_are_read():
     read = {name: what for name, _, what in files()}
-    assert len(read) > 700 and {what for name, what in read.items() if name.startswith(("analysis/", "replay/export/"))} == {ALL}
-    for name in ("replay/diff/align.cpp", "kernels/own_operator.h", "kernels/cuda/msda/runs.cuh", "tools/python/msda_replay/memory.py"):
+    assert len(read) > 1000 and {what for name, what in read.items() if name.startswith(("analysis/", "replay/export/", "kernels/"))} == {ALL}
+    for name in ("recorder/preload/survey/survey.cpp", "kernels/cuda/msda/runs.cuh", "tools/python/msda_replay/memory.py"):
+        assert read[name] == ALL
+    for name in ("replay/diff/align.cpp", "recorder/preload/trail/trail.cpp", "tools/bench/gpu_bench.py"):
         assert read[name] == COMMENTS
 
 
@@ -119,8 +130,21 @@ def test_the_rooms_are_read():
     ("a.py", 'text = "# Of one"\ntext = """Of two"""\n', []),
 ])
 def test_only_comments_are_read(name, text, numbers):
-    lines = read_lines(name, text, COMMENTS)
-    assert [number for number, line in sorted(lines) if forms_of_room(line, COMMENTS)] == numbers
+    assert [number for number, line, part in read_lines(name, text, COMMENTS) if forms_in_part(line, part)] == numbers
+
+
+@pytest.mark.parametrize("name, text, numbers", [
+    ("a.h", "/* A list of one, of two. */\nint of = 1;", [2]),
+    ("a.cu", "/* It has one,\n * other, */\n__shared__ int other;  // no other", [3]),
+    ("a.h", 'fail("the driver does not tell it");', [1]),
+    ("a.py", 'def f(told):\n    """The tensor of another one; each other."""\n    return told["told"]\n', [1, 3]),
+    ("a.py", "for one in some:\n    use(one)  # the other, one\n", [1]),
+    ("a.py", "first, other = read(), [one for one in some]", [1]),
+    ("a.py", "def f():\n    other = find(one=True)", [2]),
+    ("a.py", "f(lambda other: other.x)", [1]),
+])
+def test_comments_and_code_are_read(name, text, numbers):
+    assert [number for number, line, part in read_lines(name, text, ALL) if forms_in_part(line, part)] == numbers
 
 
 @pytest.mark.parametrize("line, forms", [
