@@ -86,7 +86,7 @@ def outcomes(chosen, numbers):
 
 
 def numbers_of(chosen):
-    """Those of the captures to make."""
+    """Returns the numbers of the captures to make."""
     last = chosen.first + chosen.captures if chosen.captures else None
     if not chosen.capture:
         return range(chosen.first, last)

@@ -58,7 +58,7 @@ struct GridSampler {
     int32_t dims;
   };
 
-  // Of 2 batches of 3 channels: 4 x 5 pixels and 6 x 7 samples, in 3D 8 x 4 x 5 and 9 x 6 x 7.
+  // 2 batches of 3 channels: 4 x 5 pixels and 6 x 7 samples, in 3D 8 x 4 x 5 and 9 x 6 x 7.
   explicit GridSampler(int axes_count, bool int64_indices = false)
       : axes(axes_count),
         wide(int64_indices),
@@ -114,7 +114,7 @@ struct GridSampler {
 constexpr std::array kTensors{&GridSampler::grad_output, &GridSampler::input, &GridSampler::grid,
                               &GridSampler::grad_input, &GridSampler::grad_grid};
 
-// Of the kernel with so many axes.
+// The name of the kernel with so many axes.
 class GridSamplerOf : public testing::TestWithParam<int> {
  protected:
   int axes() const { return GetParam(); }

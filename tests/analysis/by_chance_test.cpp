@@ -1,4 +1,4 @@
-// What values of 16 bits do not tell: wrong ones that fit another mistake by chance.
+// What values of 16 bits do not show: wrong ones that fit another mistake by chance.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -67,7 +67,7 @@ TEST(ByChance, WrongValuesThatFitTheBufferAreNotLeftThere) {
   }
 }
 
-// One number of so few bits is another's equal too often to tell.
+// One number of so few bits is another's equal too often to decide.
 TEST(ByChance, OneValueDoesNotTellWhatTheBufferHeld) {
   OfGradValue gradient(MSDA_BFLOAT16);
   gradient.fill_buffer();

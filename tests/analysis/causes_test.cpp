@@ -362,7 +362,7 @@ TEST(NonFinite, OverflowBesideAWideReference) {
   }
 }
 
-// A NaN in grad_output of a sample within rounding of a pixel's centre: whether it comes to the pixel beyond hangs on
+// A NaN in grad_output of a sample within rounding of a pixel's centre: whether it comes to the pixel beyond depends on
 // the cell that the kernel lands it in, and a kernel whose sample does not come there hides nothing.
 TEST(NonFinite, OfASampleThatRoundingLandsElsewhere) {
   for (const double location : {0x1.bffffep-5, 0x1.cp-5}) {  // 2.9999998 pixels, and 3 exactly

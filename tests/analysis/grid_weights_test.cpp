@@ -31,7 +31,7 @@ float polynomial(Way way, float a, float b, float c, float d, float x) {
   return add(add(multiply(a, multiply(square, x)), multiply(b, square)), add(multiply(c, x), d));
 }
 
-// Of the four pixels around, the first of which is the last number.
+// Numbers of the four pixels around, the first of which is the last number.
 struct Weights {
   std::array<float, 4> weights;
   int first;

@@ -33,7 +33,7 @@ Order random_order(std::mt19937& random, size_t count) {
   return order;
 }
 
-// Of a sum that begins at zero, two orders that begin with the same two addends count as one.
+// For a sum that begins at zero, two orders that begin with the same two addends count as one.
 int fitting_orders(const OrderProblem& problem) {
   const bool commutes = std::ranges::all_of(problem.start, [](double start) { return start == 0; });
   Order order(problem.size());

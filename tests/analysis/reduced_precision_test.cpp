@@ -374,7 +374,7 @@ TEST_P(Reduced, IsNoCellBoundaryWhereLocationsAreRounded) {
   EXPECT_GT(other_cell, 0);
 }
 
-// Too few numbers to tell: no reduction is claimed.
+// Too few numbers to decide: no reduction is claimed.
 TEST(ReducedPrecision, NeedsEvidence) {
   const Problem problem =
       make_problem({1, 1, 4, 1, 1, {{4, 4}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, false}, MSDA_FLOAT32, 6);
@@ -386,7 +386,7 @@ TEST(ReducedPrecision, NeedsEvidence) {
   for (const Finding& f : report.findings) EXPECT_NE(f.cause, Cause::kReducedPrecision) << f.why;
 }
 
-// Of results rounded to bfloat16 those that are left of cancelling addends have no room for more bits, and do not tell.
+// Results in bfloat16 that are left of cancelling addends have no room for more bits, and decide nothing.
 // Neither do results of addends that are all 0: 0 has no last bit.
 TEST(ReducedPrecision, IsToldByNoSumOfZeros) {
   const Sizes sizes{1, 1, 2, 100, 1, {{16, 16}}};

@@ -15,7 +15,7 @@ namespace stress = analysis::stress;
 using stress::TestRuns;
 
 TEST(Suite, CountsTheRunsInWhichAnyTestFails) {
-  // Of 10, 8 and 9 runs: 8 of the suite. The first and the third test fail together in run 3; runs 8 and 9 do not
+  // With 10, 8 and 9 runs, the suite has 8. The first and the third test fail together in run 3; runs 8 and 9 do not
   // count.
   const std::vector<TestRuns> tests = {{10, {1, 3, 8, 9}}, {8, {}}, {9, {3, 7, 8}}};
   const auto known = stress::any_fails(tests, 0.95), expected = stress::proportion(3, 8, 0.95);

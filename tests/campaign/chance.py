@@ -1,4 +1,4 @@
-"""How strongly a gradient's wrong values tell what its buffer held. In types of 16 bits wrong values of any origin fit that by chance.
+"""How strongly a gradient's wrong values show what its buffer held. In types of 16 bits wrong values of any origin fit that by chance.
 
 The rule is that of docs/measured/campaign.md, "By chance". It takes the values that were planted and the campaign's own intervals, and nothing of
 what the program computes."""
@@ -22,7 +22,7 @@ def ways(chosen, of):
 
 @dataclass
 class Values:
-    """Of one gradient, flat: what was recorded, what is right, what the buffer held, and the `Type` of all."""
+    """One gradient, flat: what was recorded, what is right, what the buffer held, and the `Type` of all."""
 
     value: np.ndarray
     exact: np.ndarray
@@ -48,7 +48,7 @@ class Values:
         return np.where(unwritten, self.last_place(self.value), added), fits & (self.before != 0) & np.isfinite(self.value)
 
     def bits(self, outside, wrong, narrow):
-        """Of those of the elements `wrong` that rounding leaves wrong. `outside`: by how much each lies outside of its interval."""
+        """Counts the bits of those elements of `wrong` that rounding leaves wrong. `outside`: by how much each lies outside of its interval."""
         wrong = wrong & (outside > 0)
         window, fits = self.windows(self.off - outside, narrow)
         fits &= wrong

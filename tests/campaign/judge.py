@@ -16,12 +16,12 @@ from .steps import EXACT
 from .subjects import SUBJECTS
 
 MISTAKES = ("implementation_error", "uninitialized_output", "reduced_precision")
-MOST_TOLD = 6  # misses of a case that are told one by one
+MOST_TOLD = 6  # misses of a case that are listed one by one
 
 
 @dataclass
 class Outcome:
-    """Of one case. `visible`: faulty elements out of tolerance, beyond all that rounding gives; `named`: of these, the ones with a right
+    """What was found in one case. `visible`: faulty elements out of tolerance, beyond all that rounding gives; `named`: of these, the ones with a right
     cause and side. `faulty`, `clean`: elements out of tolerance that the fault moved, or did not; `accused`: those that a mistake was
     named for. `failures`: texts, empty if all is right."""
 
@@ -222,7 +222,7 @@ class Judge:
         unnamed = shown & (cause == "implementation_error") & (at_fault == "observed")
         if self.kind.room != "buffer" or self.case.problem.type not in ("float16", "bfloat16") or not unnamed.any():
             return np.zeros(shown.shape, bool)
-        # What is put down to rounding tells nothing of the buffer: the bound printed with it has to explain it.
+        # What is attributed to rounding shows nothing of the buffer: the bound printed with it has to explain it.
         wrong = shown & np.isin(cause, ("implementation_error", "uninitialized_output"))
         bits = chance.evidence(self.case, gradient, wrong)
         strong = bits >= chance.PROMISED + chance.EITHER
@@ -245,7 +245,7 @@ class Judge:
             self.fail(f"conventions that one gradient has alone: {alone}")
 
     def explains(self, fit):
-        """Whether the conventions of this text give every recorded gradient, but for single ones of the elements that tell them from the
+        """Whether the conventions of this text give every recorded gradient, but for single ones of the elements that distinguish them from the
         call's: where numbers are equal or samples lie on pixels, the fault may be what another padding gives, too."""
         case, customary = self.case, cases.CUSTOMARY[self.case.problem.type]
         problem, conventions = under(fit, case.problem, case.observed.conventions)

@@ -14,7 +14,7 @@ MOST_ASKED = 6  # misses of a tensor in a 16-bit type whose bound is asked for o
 
 
 def distance(value, there, bound, largest):
-    """From the gradient that a side's evidence tells; none for an infinity that stands for one beyond the type's largest number."""
+    """From the gradient that a side's evidence gives; none for an infinity that stands for one beyond the type's largest number."""
     if isinstance(value, (int, float)):
         return abs(value - there)
     return 0.0 if value == ("Infinity" if there > 0 else "-Infinity") and abs(there) + bound > largest * (1 - 1e-3) else np.inf

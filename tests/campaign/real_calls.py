@@ -1,6 +1,6 @@
 """Cases made of the calls of a recorded capture: each as it was recorded, and with each kind of fault planted in what was recorded.
 
-Which of the arithmetics that kernels of such tensors have the recorded one has is told by its results: the first, of those from the narrowest
+Which of the arithmetics that kernels of such tensors have the recorded one has is shown by its results: the first, of those from the narrowest
 bound to the widest, whose bound holds of all of them. A fault of a kernel's steps is computed in that arithmetic, and takes the place of what
 was recorded where it makes a difference."""
 
@@ -124,7 +124,7 @@ class RealCall:
 
 @dataclass
 class RealCalls:
-    """Of a capture. Case number I is call I modulo their number: first each call untouched, then each with one kind, in turns."""
+    """The cases of a capture. Case number I is call I modulo their number: first each call untouched, then each with one kind, in turns."""
 
     calls: List[RealCall]
     left_out: Dict[str, str]  # by the call's name: why
@@ -148,7 +148,7 @@ class RealCalls:
 
 @lru_cache(maxsize=1)
 def calls_of(path, operator=None):
-    """Those of the operator, or of every one that the campaign knows."""
+    """Returns the calls of the operator, or of every operator that the campaign knows."""
     calls, left_out = [], {}
     for recorded in read_calls(path):
         if operator and recorded.operator != operator:

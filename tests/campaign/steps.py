@@ -59,7 +59,7 @@ class Tampering:
 
 
 def sum_over_channels(terms, arithmetic):
-    """Of [N,D]."""
+    """Takes [N,D]."""
     count = terms.shape[1]
     if arithmetic.real == "exact":
         return terms.sum(1)

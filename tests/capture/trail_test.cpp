@@ -162,7 +162,7 @@ TEST_F(TrailFile, IndicesOutOfTheirLists) {
     spoil(trail);
     write(trail);
     expect_damaged(why);
-    // Each dataset is as it was written: only its meaning tells.
+    // Each dataset is as it was written: only its meaning shows it.
     EXPECT_THAT([this] { IsolatedReader(path).verify(); }, ThrowsMessage<Error>(HasSubstr(why)));
   }
 }

@@ -3,7 +3,7 @@
 
 extern "C" {
 
-// The current context's number, 0 if the driver does not tell, and which address it has: another number at the same
+// The current context's number, 0 if the driver does not say, and which address it has: another number at the same
 // address stands for a reset of the device. Using a graph of another context aborts.
 extern int emulated_gpu_context, emulated_gpu_address;
 extern int emulated_gpu_captures;  // whether streams are captured
@@ -22,7 +22,7 @@ extern int emulated_gpu_calls, emulated_gpu_exchanges, emulated_gpu_allocations,
 
 namespace emulated_gpu {
 
-// Of several threads.
+// Shared by several threads.
 void count(int& counter);
 // Ends the program if this thread's calls may not allocate beside a capture.
 void expect_relaxed();

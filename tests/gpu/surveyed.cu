@@ -1,6 +1,6 @@
 // Kernels of each verdict that a survey gives (docs/survey.md), of each instruction that has an order-free twin, and of
 // each way to have none. A kernel's name begins with the verdict. Prints, to the last bit, what those without a name
-// that tells of variation compute, so that runs with and without a survey can be compared.
+// that reports variation compute, so that runs with and without a survey can be compared.
 //
 //     surveyed [--times N]
 #include <cooperative_groups.h>

@@ -23,7 +23,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// Of tests/own/segment_sum.c, in which MSDA_TEST_FAULT names a fault.
+// The library of tests/own/segment_sum.c, in which MSDA_TEST_FAULT names a fault.
 std::string library() { return MSDA_TEST_LIBRARY; }
 
 class Faulty {
@@ -72,7 +72,7 @@ TEST(LibraryProcess, EndsOneThatSleeps) {
   EXPECT_THAT([&] { process.open(two_segments()); },
               ThrowsMessage<BadInput>(HasSubstr("does not answer within 1 s in open()")));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
-  // Whoever asks again is told the same, at once.
+  // Whoever asks again gets the same answer, at once.
   EXPECT_THAT([&] { process.open(two_segments()); }, ThrowsMessage<BadInput>(HasSubstr("does not answer within 1 s")));
 }
 

@@ -32,7 +32,7 @@ TEST(ForeignMemory, PartsOfARangeMakeItForeign) {
   EXPECT_FALSE(memory.has({0x3000, 0x1000}));
 }
 
-// There is no driver in this process, which would tell the allocation.
+// There is no driver in this process, which would know the allocation.
 TEST(ForeignMemory, NotesAnAddressThatTheDriverDoesNotKnow) {
   ForeignMemory memory;
   EXPECT_EQ(memory.note(0x5004).address, 0x5004u);

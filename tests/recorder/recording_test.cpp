@@ -279,7 +279,7 @@ TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
   device.join();
 }
 
-// It was told of the launch, and killed before it read it: what it shares with the program ends with the program.
+// It was notified of the launch, and killed before it read it: what it shares with the program ends with the program.
 TEST_F(RecordingTest, WhatAWriterLeftThatEndedLateIsInTheSpool) {
   const fs::path told = folder / "told";
   config.writer = folder / "writer";

@@ -48,7 +48,7 @@ std::shared_ptr<LearntLaunch> found(uint64_t row, const Changed& changed) {
   return launch;
 }
 
-// A trail of launches of one function, whose rows are told as their parts: "?" where a launch is learnt from.
+// A trail of launches of one function, whose rows are printed as their parts: "?" where a launch is learnt from.
 class Launches {
  public:
   std::string next(const LaunchWords& words, const Changed& changed) {

@@ -56,7 +56,7 @@ namespace msda::stand_in {
   X(cuLaunchKernelEx)               \
   X(cuLaunchKernelEx_ptsz)
 
-// Those of graphs.
+// Functions of graphs.
 #define MSDA_STAND_IN_GRAPH_FUNCTIONS(X) \
   X(cuMemcpyAsync)                       \
   X(cuMemcpyHtoDAsync_v2)                \

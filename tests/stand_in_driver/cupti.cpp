@@ -1,5 +1,5 @@
-// A libcupti for tests: one subscriber, who is told of the stand-in driver's launches and modules. Results are those of
-// CUPTI 13.0.
+// A libcupti for tests: one subscriber, which is notified of the stand-in driver's launches and modules. Results are
+// those of CUPTI 13.0.
 #include <dlfcn.h>
 
 #include <atomic>

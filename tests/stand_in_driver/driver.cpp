@@ -292,7 +292,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, uint64
     break;
   }
   if (status) *status = result;
-  return CUDA_SUCCESS;  // also if not found: the status tells
+  return CUDA_SUCCESS;  // also if not found: the status says so
 }
 
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int version, uint64_t flags) {

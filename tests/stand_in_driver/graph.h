@@ -17,7 +17,7 @@ struct CUgraphNode_st {
   CUDA_MEMSET_NODE_PARAMS set{};
   CUDA_HOST_NODE_PARAMS host{};
   CUgraph child = nullptr;
-  // Of a kernel.
+  // Attributes of a kernel.
   const KernelCode* code = nullptr;
   std::vector<std::byte> bytes{};
   std::vector<void*> pointers{};  // to each parameter in `bytes`

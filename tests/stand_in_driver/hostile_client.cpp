@@ -148,7 +148,7 @@ void vforks(const Client& client, int times) {
   std::printf("number %d\n", state.number_now());
 }
 
-// In a forked child. Those that use the driver print what it says: it works in no child.
+// In a forked child. Checks that use the driver print what it says: it works in no child.
 int end_child(const Client& client, const ContextState& state, int kind) {
   const Api& api = client.api();
   if (kind == 0) _exit(0);

@@ -70,7 +70,7 @@ void exports_memory(const Client& client, int times) {
 void imports_memory(const Client& client, int times) {
   const CUdeviceptr numbers = client.upload(std::vector<int>(2));
   CUipcMemHandle handle{};
-  std::memcpy(&handle, &numbers, sizeof numbers);  // as another process tells it
+  std::memcpy(&handle, &numbers, sizeof numbers);  // as another process says
   CUdeviceptr imported = 0;
   client.check(MoreFunctions().import_memory(&imported, handle, 1));
   count_beside(client, times, imported);

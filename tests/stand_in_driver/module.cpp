@@ -146,7 +146,7 @@ CUresult gather_into(const KernelCode& code, void** parameters, ArgumentBytes& b
   return CUDA_SUCCESS;
 }
 
-// What it launches, as the real driver tells it: a CUkernel's function as well.
+// What it launches, as the real driver reports it: a CUkernel's function as well.
 CUgraphNode_st kernel_node(const CUlaunchConfig& c, CUfunction function, ArgumentBytes bytes) {
   CUgraphNode_st node{CU_GRAPH_NODE_TYPE_KERNEL};
   node.kernel = {function,    c.gridDimX,       c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY,
@@ -454,7 +454,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned 
                 [&] { return launch(&config, function, parameters, extra, true); });
 }
 
-// A tool is told no `extra`: what it would read there is not zero.
+// A tool gets no `extra`: what it would read there is not zero.
 static CUresult launch_cooperatively(uint32_t id, const CUlaunchConfig& config, CUfunction function, void** parameters,
                                      bool null_is_per_thread) {
   static void* const none[] = {nullptr};

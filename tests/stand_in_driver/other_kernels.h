@@ -32,7 +32,7 @@ inline constexpr char kGridSampler3dDouble[] =
     "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
     "18GridSamplerPaddingEbS3_b";
 
-// Of torchvision 0.26 and PyTorch 2.11, for float; their parameters are those that the names tell.
+// Kernels of torchvision 0.26 and PyTorch 2.11, for float; their parameters are those that the names say.
 inline constexpr char kRoiAlign[] =
     "_ZN6vision3ops57_GLOBAL__N__188fa4c8_19_roi_align_kernel_cu_85cbb3f1_438630roi_align_backward_kernel_"
     "implIfEEviPKT_"
@@ -55,7 +55,7 @@ struct Scale {
   int columns;
   float alpha;
 };
-// Another one, which tells where its tensors are:
+// Another one, which says where its tensors are:
 //
 //     void whereabouts(int count, const float* x, const float* y, float* sums, long* places)
 //

@@ -30,13 +30,13 @@ struct OtherLaunch {
 template <class T, int kAxes>
 std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch);
 
-// Of float. Every third launch of roi_align has boxes that are not aligned.
+// For float. Every third launch of roi_align has boxes that are not aligned.
 std::string launch_roi_align(const Client& client, const OtherLaunch& launch);
 // align_corners changes with each launch; every fourth has a scale factor.
 std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& launch);
 std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& launch);
 
-// Of 20 rows into 9, whose indices change with the launch. Every second launch of embedding has a padding_idx.
+// 20 rows into 9, whose indices change with the launch. Every second launch of embedding has a padding_idx.
 std::string launch_index_add(const Client& client, const OtherLaunch& launch);
 std::string launch_index_put(const Client& client, const OtherLaunch& launch);
 std::string launch_embedding(const Client& client, const OtherLaunch& launch);

@@ -1,5 +1,5 @@
 // PyTorch's kernels that sum rows, for those who launch them and those who run them. Names of PyTorch 2.11, for float
-// and int64 indices; their parameters are those that the names tell.
+// and int64 indices; their parameters are those that the names say.
 #pragma once
 
 #include <vector>

@@ -66,7 +66,7 @@ Streams& streams();
 
 // All below: call with `mutex` held.
 
-// Of a context; made when it is first asked for.
+// The stream of a context; made when it is first asked for.
 const std::shared_ptr<CUstream_st>& legacy_of(CUcontext context);
 
 // Null for a handle that is no stream. What stands for the default streams means those of the thread's context.

@@ -192,7 +192,7 @@ class Program {
     const bool is_slow = !words_.empty() && words_[0] == "slow";
     if (!words_.empty() && words_[0] == "often") times = 20;
     for (int i = 0; i < times; ++i) {
-      // Longer than the recorder waits before it tells again what it knows.
+      // Longer than the recorder waits before it reports again what it knows.
       if (is_slow && i + 1 == times) std::this_thread::sleep_for(std::chrono::milliseconds(1100));
       client_.launch({}, function, {4}, {32}, nullptr, arguments);
     }

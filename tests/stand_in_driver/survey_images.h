@@ -14,7 +14,7 @@ using Code = std::span<const uint64_t>;                                         
 constexpr uint64_t kPlain[] = {0x0000000000007918, 0x000fc00000000000};         // NOP
 constexpr uint64_t kReadsAddress[] = {0x01000000ff027b82, 0x000fe20000000a00};  // LDC.64 R2, c[0x4][RZ]
 
-// An image that tells its kernel's code, as a real one does; with a variable if the kernel has one.
+// An image that has its kernel's code, as a real one does; with a variable if the kernel has one.
 inline std::string image_of(const std::string& kernel, Code code, bool has_variable) {
   using record::test::Section;
   std::vector<Section> others;

@@ -25,7 +25,7 @@ constexpr char kDrawnSum[] = "survey_drawn_sum", kOtherOnce[] = "survey_other_on
 const std::vector<Parameter> kLayoutOfSum{{0, 8}, {8, 8}, {16, 4}};
 
 // How a kernel adds: in an order that is drawn anew for each launch, or as they come; or as one of its twins does it,
-// whose order is drawn, too. kWrong is no order's: each sum is a little off. kNumbered also tells how many launches of
+// whose order is drawn, too. kWrong is no order's: each sum is a little off. kNumbered also shows how many launches of
 // it there were, the recorder's included, but for its twins.
 enum class Adding { kDrawn, kFixed, kWrong, kNumbered, kIntegers, kCount, kNothing, kGreatest, kLeast };
 

@@ -61,7 +61,7 @@ Tracer tracer();
 
 void trace_module(uint32_t id, uint32_t module, const std::vector<std::byte>& cubin);
 
-// Calls, and tells the tool before and after it. `symbol` is the kernel's name.
+// Calls, and notifies the tool before and after it. `symbol` is the kernel's name.
 template <class Call>
 CUresult traced(uint32_t id, const char* symbol, const void* parameters, Call&& call) {
   const Tracer tell = tracer();

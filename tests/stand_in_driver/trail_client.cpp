@@ -324,7 +324,7 @@ class Program {
  private:
   void check(CUresult result) const { client_.check(result); }
 
-  // Reads 8 bytes, 4 bytes 16 bytes behind them, and then 8 bytes, as sm_90 does; and the attribute that tells where
+  // Reads 8 bytes, 4 bytes 16 bytes behind them, and then 8 bytes, as sm_90 does; and the attribute that says where
   // parameters begin.
   static std::string image_with_parameters() {
     constexpr uint64_t kCode[] = {0x00008400ff027b82, 0x000e220000000a00, 0x0000880000057ab9,

@@ -100,7 +100,7 @@ CUresult link(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
-// The sum of numbers, which a structure tells: padding, how many, padding, where.
+// The sum of numbers, which a structure describes: padding, how many, padding, where.
 CUresult sum_of_structure(const std::byte* bytes) {
   Arguments arguments(bytes);
   auto* const to = arguments.next<int*>();

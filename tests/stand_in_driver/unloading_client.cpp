@@ -1,5 +1,5 @@
 // usage: stand_in_unloading_client MODE. Launches kernels whose code, memory or context goes away in between, and
-// prints for each launch the kernel's name and the number that its value holds: what a recorder has to tell.
+// prints for each launch the kernel's name and the number that its value holds: what a recorder has to report.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ constexpr char kGm[] = "_Z34ms_deformable_col2im_gpu_kernel_gmIfEviPKT_S2_PKlS4_
 constexpr char kTiny[] = "tiny_kernel";
 constexpr int B = 1, Q = 5, M = 1, D = 8, L = 1, P = 2, S = 12;
 
-// The same buffers for all its launches, so that only the kernel's handle tells them apart.
+// The same buffers for all its launches, so that only the kernel's handle distinguishes them.
 class Problem {
  public:
   explicit Problem(const Client& client) : client_(client) {}

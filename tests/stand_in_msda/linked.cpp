@@ -1,5 +1,5 @@
 // A program that is linked to msda_cuda_backward. It makes two calls with the default stream, and writes what it gave
-// and got to the folder that it is told, NUMBER.TENSOR in raw bytes; it prints the statuses, and errno, which it set
+// and got to the folder that it is given, NUMBER.TENSOR in raw bytes; it prints the statuses, and errno, which it set
 // before.
 #include <cerrno>
 #include <cstdio>

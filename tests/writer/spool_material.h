@@ -1,5 +1,5 @@
 // A small spool with one of everything: calls of the operator and of another kernel, whose tensors are dense, strided,
-// expanded and zero; conventions that only outputs tell; later attempts, counts, digests, code, seeds.
+// expanded and zero; conventions that only outputs show; later attempts, counts, digests, code, seeds.
 #pragma once
 
 #include <cstdint>

@@ -81,7 +81,7 @@ def horner(coefficients, x, unit):
 
 
 def cubic(fraction, unit):
-    """Of the four pixels: weights, slopes and second derivatives, and bounds on the errors of the first two."""
+    """Returns for the four pixels weights, slopes and second derivatives, and bounds on the errors of the first two."""
     a = CUBIC
     found = []
     for far, x, sign in ((True, fraction + 1, 1), (False, fraction, 1), (False, 1 - fraction, -1), (True, 2 - fraction, -1)):
@@ -150,7 +150,7 @@ class Along:
         return np.abs(self.pixel - span * np.rint(self.pixel / span)) <= self.error
 
     def pixels_reached(self):
-        """Of each pixel [N,size]: what a sample gives it at most by exact arithmetic, how far rounding may change that, and how often it
+        """Returns for each pixel [N,size] what a sample gives it at most by exact arithmetic, how far rounding may change that, and how often it
         reads it."""
         shape = (len(self.pixel), self.size)
         given, counted, off = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -215,7 +215,7 @@ class Bounds:
         yield from beyond(0, [], np.ones(len(self.samples.b), bool))
 
     def sums_over_channels(self, pieces, rows):
-        """Of what these samples read [N,K]: sums of grad_output times input, of their magnitudes, and of what may underflow."""
+        """Returns of what these samples read [N,K] sums of grad_output times input, of their magnitudes, and of what may underflow."""
         row = np.zeros((len(rows), 1), np.int64)
         for piece, side in zip(pieces[::-1], self.problem.sides[::-1]):
             row = joined(row[:, :, None] * side + piece.pixels[rows][:, None])

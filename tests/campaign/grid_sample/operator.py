@@ -22,7 +22,7 @@ class Conventions:
     align_corners: bool = False
 
     def attributes(self):
-        """Of a capture's invocation."""
+        """Returns the attributes of a capture's invocation."""
         return {"interpolation": self.interpolation, "padding_mode": self.padding, "align_corners": int(self.align_corners)}
 
     def of_reference(self):
@@ -58,7 +58,7 @@ class Problem:
         return {"grad_input": self.input, "grad_grid": self.grid}[gradient].shape
 
     def attributes(self):
-        """Of a capture's invocation, besides the conventions."""
+        """Returns the attributes of a capture's invocation, besides the conventions."""
         return {}
 
     def inputs(self):

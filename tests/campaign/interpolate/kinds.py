@@ -73,7 +73,7 @@ CALLS = {"scale_ignored": {"place": problems.scaled_apart}, **{name: {"place": p
 def variations():
     yield from kinds.variations(problems.CROWDED)
     for name, text in (("doubled", "twice the size"), ("halved", "half the size"), ("thirds", "three times the size: rounding decides some cells"),
-                       ("same", "the same size"), ("scaled", "by a scale factor that the sizes do not tell")):
+                       ("same", "the same size"), ("scaled", "by a scale factor that the sizes do not show")):
         yield clean(name, text, call={"place": getattr(problems, name)})
     yield clean("nearest_ties", "nearest, where rounding carries coordinates over whole numbers", call={"place": problems.thirds}, conventions=NEAREST)
 

@@ -124,7 +124,7 @@ def coordinate(conventions, at, out, side, scale, t):
     if conventions.nearest:
         shift = 0.5 if conventions.mode == "nearest-exact" else 0.0
         if exact:
-            # A factor such as 2.1 stands for the decimal number: what float64 cannot tell from a whole number is one.
+            # A factor such as 2.1 stands for the decimal number: what float64 cannot distinguish from a whole number is one.
             low = np.floor(((at + shift) / scale).astype(float)) if scale else np.floor((2 * at + 2 * shift) * side / (2 * out))
         elif t.inverse:
             low = by_inverse(at, out, side, scale, shift)
@@ -203,7 +203,7 @@ def same(rng, most):
 
 
 def scaled(rng, most):
-    """By a factor that was given, which the sizes do not tell."""
+    """By a factor that was given, which the sizes do not show."""
     while True:
         side, scale = int(rng.integers(1, most + 1)), float(rng.choice([0.3, 0.5, 0.7, 1.0 / 3, 1.3, 1.5, 2.0, 2.1, 3.3]))
         if 1 <= int(side * scale) <= most:

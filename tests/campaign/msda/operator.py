@@ -23,7 +23,7 @@ class Conventions:
         return self.dialect == "msda_triton" and self.padding == "border"
 
     def attributes(self):
-        """Of a capture's invocation."""
+        """Returns the attributes of a capture's invocation."""
         return {"dialect": self.dialect, "padding_mode": self.padding, "align_corners": self.align_corners}
 
     def of_reference(self):
@@ -57,7 +57,7 @@ class Problem:
         return of[gradient].shape
 
     def attributes(self):
-        """Of a capture's invocation, besides the conventions."""
+        """Returns the attributes of a capture's invocation, besides the conventions."""
         return {}
 
     def inputs(self):

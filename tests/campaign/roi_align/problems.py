@@ -73,7 +73,7 @@ class Problem(ImageGradient):
         return self.batches * self.sides[0] * self.sides[1]
 
     def samples(self, conventions, t, tampering):
-        """Of each point: its bin, and what `send` needs to know of it."""
+        """Returns for each point its bin, and what `send` needs to know of it."""
         boxes = tampering("boxes", self.boxes, None)
         scale = tampering("scale", self.scale, None)
         starts, bins, counts = extents(boxes, scale, self.bins, conventions, t, tampering)
@@ -119,7 +119,7 @@ class Problem(ImageGradient):
 
 
 def extents(boxes, scale, bins, conventions, t, tampering):
-    """Of each box along x and y: where it begins, the length of a bin, and how many points that has; as torchvision writes it."""
+    """Returns for each box along x and y where it begins, the length of a bin, and how many points that has; as torchvision writes it."""
     working = np.longdouble if t.real == "exact" else np.float64
     scale = t.round(working(scale))
     offset = tampering("offset", 0.5 if conventions.aligned else 0.0, None)

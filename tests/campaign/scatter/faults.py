@@ -100,7 +100,7 @@ NARROW = {
 }
 
 
-# Of operators whose samples land in images.
+# Faults of operators whose samples land in images.
 
 def without_corner(result, s, rng):
     targets, there = result

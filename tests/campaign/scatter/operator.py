@@ -14,7 +14,7 @@ from ..steps import EXACT, Tampering, scatter
 
 
 class SharedConventions:
-    """Conventions that a reference has too, so that a capture tells them once."""
+    """Conventions that a reference has, too, so that a capture names them once."""
 
     def of_reference(self):
         """The attributes of the results of a reference that has these conventions."""

@@ -114,7 +114,7 @@ class Problem:
         return np.where((index >= 0) & (index < self.before.shape[self.dim]), flat, -1).reshape(-1)
 
     def targets(self, conventions):
-        """Of each source; -1 for one that is left out."""
+        """Returns the target of each source; -1 for a source that is left out."""
         index = self.index
         if conventions.wraps:
             index = np.where(index < 0, index + self.before.shape[self.dim], index)
@@ -191,7 +191,7 @@ CROWDED = {"place": hot}
 
 
 def shapes(rng):
-    """Of the source, the dimension that is indexed, and how many rows the sum has."""
+    """Returns the shape of the source, the dimension that is indexed, and how many rows the sum has."""
     while True:
         rank = int(rng.choice([1, 2, 2, 2, 3]))
         dim = int(rng.integers(rank)) if rng.uniform() < 0.5 else 0

@@ -195,7 +195,7 @@ class Compared:
 
 @each_type
 def test_every_order_is_within_the_bound(rng, kind):
-    """Of few addends all orders, of which those furthest apart are compared."""
+    """All orders of few addends, of which those furthest apart are compared."""
     problem = addends_of(rng, kind, 60)
     sums = [[sum_of(initial, order, kind) for order in itertools.islice(itertools.permutations(addends), 720)] for initial, addends in problem]
     own, other = [max(some) for some in sums], [min(some) for some in sums]

@@ -14,7 +14,7 @@ LEAST, END = 0x7000_0000_0000, 0x7000_8000_0000
 
 
 def found_in(pieces, blocks, known=0):
-    """`pieces`: bytes, by address. How many words were found, and those that are told; the copies are checked."""
+    """`pieces`: bytes, by address. How many words were found, and those that are listed; the copies are checked."""
     memory, table = Memory(), b""
     for number, (address, data) in enumerate(pieces.items()):
         memory.allocate(address, data)

@@ -58,7 +58,7 @@ def differing(some, others):
 
 
 def where_kept(before, result, now, otherwise):
-    """Of `now` what lies in units of 16 bytes that a launch changed, or in a broken one at the end; elsewhere the other."""
+    """Returns of `now` what lies in units of 16 bytes that a launch changed, or in a broken one at the end; elsewhere the other."""
     return [b"".join(new[at:at + 16] if old[at:at + 16] != kept[at:at + 16] or at + 16 > len(old) else other[at:at + 16]
                      for at in range(0, len(old), 16)) for old, kept, new, other in zip(before, result, now, otherwise)]
 

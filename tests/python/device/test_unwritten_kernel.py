@@ -49,7 +49,7 @@ class Piece:
         return struct.pack("<7Q", *self.places[:4], *bits, self.size)
 
     def patterns(self, poison):
-        """Of each word that nobody wrote; zeros elsewhere."""
+        """Bits of each word that nobody wrote; zeros elsewhere."""
         words = []
         for number in range(self.size // 4):
             address = self.places[0] + 4 * number

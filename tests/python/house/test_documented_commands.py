@@ -98,7 +98,7 @@ def check(words):
 
 @functools.cache
 def known_flags():
-    """Of any program: inline code often names a flag alone."""
+    """Flags of any program: inline code often names a flag alone."""
     scripts = ["tests/campaign.py", "tests/damaged_files.py", "tests/trails/campaign.py", *(f"tools/bench/{name}.py" for name in (
         "against_torch", "gpu_bench", "grid_bench", "recording_cost", "scatter_bench", "trail_cost"))]
     programs = [(REPLAY,), RECORD, IMPORT, PYTEST, *((REPLAY, name) for name in SUBCOMMANDS), *((sys.executable, path) for path in scripts)]
@@ -133,7 +133,7 @@ def test_commands_are_found():
 
 
 def test_the_other_programs_flags_are_documented():
-    """Those of msda-replay: test_documents.py."""
+    """test_documents.py tests those of msda-replay."""
     for program, page, prefix in ((RECORD, "recording.md", "--"), (IMPORT, "python.md", "--"), (PYTEST, "pytest.md", "--msda")):
         text = (SOURCE / "docs" / page).read_text()
         short = {"--help", "--version", "--follow", *(["--output"] if "-o CASE.h5" in text else [])}
@@ -142,7 +142,7 @@ def test_the_other_programs_flags_are_documented():
 
 
 def test_commands_on_the_shipped_capture(demo_capture, tmp_path):
-    """Those of transcripts that name it, in their order: they end as drift or as right, and print what stands below them."""
+    """Commands of transcripts that name it, in their order: they end as drift or as right, and print what stands below them."""
     ran = 0
     shutil.copy(demo_capture, tmp_path / "h200_border_noalign_0.h5")
     shutil.copy(DATA / "h200_border_noalign_0.npz", tmp_path)

@@ -11,7 +11,7 @@ from conftest import REPLAY, SOURCE
 from msda_replay import __version__
 
 pytestmark = pytest.mark.pages("the page in the assertion or in the test's name",
-                                "copy what the program prints now into the transcript; name a new flag in docs/commands.md, a new cause in docs/causes.md; mend the link")
+                                "copy what the program prints now into the transcript; name a new flag in docs/commands.md, a new cause in docs/causes.md; fix the link")
 
 DOCUMENTS = [*sorted(SOURCE.glob("*.md")), *(page for folder in ("docs", "tests", "tools") for page in sorted((SOURCE / folder).rglob("*.md")))]
 FOLDERS = (".ci", "analysis", "docs", "kernels", "recorder", "replay", "tests", "tools")

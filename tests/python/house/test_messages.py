@@ -7,7 +7,7 @@ import pytest
 from conftest import SOURCE
 
 pytestmark = pytest.mark.pages("docs/troubleshooting.md, or the page of the command",
-                                "quote the message there in backquotes, with what to do about it, or mend the quotation")
+                                "quote the message there in backquotes, with what to do about it, or fix the quotation")
 
 # What is thrown or called with a message, and where. A message that begins with a flag needs no page: --help has the flag.
 FAMILIES = {

@@ -55,10 +55,10 @@ def test_the_package():
 
 @needs_mypy
 def test_a_program_that_uses_it(tmp_path):
-    """Under --strict: every name is found, and has hints. The line of each mistake is told, and no other."""
+    """Under --strict: every name is found, and has hints. The line of each mistake is reported, and no other."""
     right = "import typing\n" + PROGRAM
     (tmp_path / "program.py").write_text(right + MISTAKES)
-    # Of the package, only what it offers: its own mistakes are the other test's.
+    # Only what the package offers: its own mistakes are the other test's.
     done = mypy("--strict", "--follow-imports", "silent", "program.py", cwd=tmp_path)
     told = {int(line.split(":")[1]) for line in done.stdout.splitlines() if line.startswith("program.py:") and ": error: " in line}
     first = right.count("\n") + 2

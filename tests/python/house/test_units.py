@@ -42,7 +42,7 @@ def declared(paths):
 
 
 def constants(path):
-    """Those that begin a line: ctags loses what follows a number in braces."""
+    """Names that begin a line: ctags loses what follows a number in braces."""
     text = (SOURCE / path).read_text()
     for statement in re.findall(r"^(?:inline )?constexpr [^;]*;", text, re.MULTILINE):
         yield from re.findall(r"\b(k[A-Z]\w*)(?:\[\w*\])?\s*(?:=|\{)", statement)

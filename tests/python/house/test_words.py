@@ -13,7 +13,8 @@ SUFFIXES = (".cpp", ".h", ".cu", ".cuh", ".py", ".css")
 # What is read of each room: all of it, or only its comments. The rule reaches one room after the other; the inner room comes first.
 ALL, COMMENTS = "all", "comments"
 ROOMS = {"analysis/": ALL, "replay/diff/": COMMENTS, "replay/": ALL, "recorder/preload/trail/": COMMENTS, "recorder/preload/driver/": COMMENTS,
-         "recorder/": ALL, "kernels/": ALL, "tools/gpu_check/": COMMENTS, "tools/bench/": COMMENTS, "tools/": ALL}
+         "recorder/": ALL, "kernels/": ALL, "tools/gpu_check/": COMMENTS, "tools/bench/": COMMENTS, "tools/": ALL,
+         "tests/": COMMENTS}
 
 # Names of members in JSON, which stay as they are.
 KEYS = re.compile(r'"(?:told|tells)"')
@@ -98,9 +99,9 @@ def forms_in_part(line, what):
 
 def files():
     """Yields the name, the text and what is read of each file."""
-    for path in sorted(path for room in ("analysis", "replay", "recorder", "kernels", "tools") for path in (SOURCE / room).rglob("*")):
+    for path in sorted(path for room in ("analysis", "replay", "recorder", "kernels", "tools", "tests") for path in (SOURCE / room).rglob("*")):
         name = str(path.relative_to(SOURCE))
-        if path.suffix in SUFFIXES:
+        if path.suffix in SUFFIXES and path.name != "test_words.py":
             yield name, path.read_text(), next(what for room, what in ROOMS.items() if name.startswith(room))
 
 

@@ -18,7 +18,7 @@ ROUNDING = {"rounding", "ill_conditioned", "accumulation_order", "cell_boundary"
 
 @pytest.fixture
 def judged(replay, tmp_path):
-    """Of each invocation what `run` said."""
+    """Returns for each invocation what `run` said."""
 
     def run(calls, *options, expect=1):
         path = tmp_path / "a.h5"
@@ -256,7 +256,7 @@ def test_a_buffer_that_was_not_zeroed_by_a_kernel_in_16_bits(judged, variant):
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "nearest", "bicubic"])
 def test_a_sample_that_rounding_carries_anywhere(judged, interpolation):
-    """3000 images away float16 tells whole images apart, not pixels: whatever reflection makes of it there."""
+    """3000 images away float16 distinguishes whole images, not pixels: whatever reflection makes of it there."""
     call = call_of(f"2d-float16-{interpolation}-reflection-0")
     near, away = gradients(call.inputs, call.facts), call.inputs["grid"].copy()
     away[0, 1, 1] = 0.3

@@ -143,7 +143,7 @@ def test_files_and_captures_that_are_refused(replay, call, tmp_path):
 
 
 def test_bytes_are_no_numbers(replay, tmp_path):
-    """Of a built-in operator, too: they were read as float32, beyond their end."""
+    """Also of a built-in operator: they were read as float32, beyond their end."""
     source, index = np.ones((4000, 64), np.uint8), np.zeros(4000, np.int64)
     write_capture(tmp_path / "a.h5", Invocation({"source": source, "index": index}, {"sum": np.zeros((2, 64), np.float32)}, "",
                                                 facts={"dim": 0, "dim_size": 2, "reduce": "sum"}, kernel="k"))

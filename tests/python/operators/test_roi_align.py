@@ -256,7 +256,7 @@ def test_the_order_of_divided_addends_is_read_back(replay, tmp_path, ratio):
 
 @pytest.mark.parametrize("name", ["spatial_scale", "sampling_ratio", "aligned"])
 def test_conventions_are_not_guessed(tmp_path, name):
-    """Libraries have several: Detectron2 aligns, torchvision does not unless it is told to."""
+    """Libraries have several: Detectron2 aligns, torchvision does so only if asked."""
     boxes = [[0, 0, 0, 16, 16]]
     given = members(boxes, gradient(boxes, 2, 2), np.zeros((1, 2, SIDE, SIDE)))
     del given[name]

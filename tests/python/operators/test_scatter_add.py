@@ -207,7 +207,7 @@ def test_a_sum_stops_where_its_type_has_no_next_number(judged, rows, largest, st
 
 
 def test_a_sum_that_grows_too_fast_is_no_other_order(judged):
-    """From 1,024 on, adding 0.6 in float16 adds 1, in every order: no tolerance mends that, and the kernel is not right."""
+    """From 1,024 on, adding 0.6 in float16 adds 1, in every order: no tolerance fixes that, and the kernel is not right."""
     source = np.full((2800, 1), 0.6, np.float16)
     total = in_turn(source, np.float16).reshape(1, 1)
     assert total[0, 0] > 1.1 * source.sum(dtype=float)
@@ -219,7 +219,7 @@ def test_a_sum_that_grows_too_fast_is_no_other_order(judged):
 @pytest.mark.parametrize("options", [(), ("--atol", 1e-2, "--rtol", 1e-2)])
 @pytest.mark.parametrize("adds_in", [np.float16, np.float32])
 def test_what_only_16_bits_explain_is_counted_apart(judged, adds_in, options):
-    """Of 300 addends each; the first row of the sums in float16 is off by what float16 may lose."""
+    """Sums of 300 addends each; the first row of the sums in float16 is off by what float16 may lose."""
     rng = np.random.default_rng(4)
     source, index = rng.standard_normal((6000, 4)).astype(np.float16), np.arange(6000) % 20
     total, exact, magnitude = (np.zeros((20, 4), dtype) for dtype in (adds_in, float, float))

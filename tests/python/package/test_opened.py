@@ -148,7 +148,7 @@ class TestRunning:
         assert opened[0].findings(atol=0, rtol=0)
 
     def test_every_flag_of_the_command(self):
-        """Those that decide how results are printed are the package's own."""
+        """Settings that decide how results are printed are the package's own."""
         text = subprocess.run([REPLAY, "run", "--help"], capture_output=True, text=True, check=True).stdout
         flags = {flag.replace("-", "_") for flag in re.findall(r"--([a-z][a-z0-9-]+)", text)}
         assert flags - {"help", "json", "quiet", "verbose", "color"} == set(run.__kwdefaults__) - {"timeout"}
@@ -403,7 +403,7 @@ class TestHostileFiles:
         assert os.waitpid(child, 0)[1] == 0
 
     def test_a_crash_is_told(self, capture):
-        """Of whatever kind: which files crash libhdf5 differs from release to release."""
+        """Files of any kind: which of them crash libhdf5 differs from release to release."""
         class Crash:
             def __reduce__(self):
                 return os.abort, ()

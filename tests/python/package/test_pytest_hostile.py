@@ -142,7 +142,7 @@ def test_options_of_pytest(session, options):  # noqa: F811
 
 
 def test_names_that_are_hard_to_write(session):  # noqa: F811
-    """Node ids as pytest makes them, function names of any language; those that give one name are told apart by a number."""
+    """Node ids as pytest makes them, function names of any language; a number distinguishes those that give one name."""
     done = session("""
         IDS = ["a/b", "a b", 'a"b', "$(rm -rf x)", "..", "a\\nb", "ü", "x" * 300]
         @pytest.mark.parametrize("value", IDS)

@@ -509,7 +509,7 @@ def test_where_an_array_lies_in_an_output(tmp_path, problem, rng, shown):
 
 @pytest.fixture
 def attached(tmp_path, problem, rng):
-    """Attaches comparisons to a call with these outputs, and returns what told something, the call, and the capture."""
+    """Attaches comparisons to a call with these outputs, and returns which comparisons counted, the call, and the capture."""
     from support.problems import backward
 
     from msda_replay import Invocation, write_capture

@@ -98,7 +98,7 @@ Exchanged.__dlpack_c_exchange_api__ = capsule_of(API)
 
 
 class Later(Exchanged):
-    """Of another major version, whose functions are not these."""
+    """A library of another major version, whose functions are not these."""
 
     __dlpack_c_exchange_api__ = capsule_of(LATER_API)
     data_ptr = Array.data_ptr

@@ -20,7 +20,7 @@ STAND_IN = BUILD / "stand_in"
 
 
 def doctor(*arguments, program=REPLAY, **variables):
-    """Runs it with --json; returns the exit status, what it told, and the checks by name."""
+    """Runs it with --json; returns the exit status, the result, and the checks by name."""
     done = subprocess.run([program, "doctor", "--json", "-", *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=120,
                           env=environment(**variables))
     told = json.loads(done.stdout)

@@ -40,7 +40,7 @@ def test_launches_are_recorded_and_unchanged(replay, tmp_path, kernel, entry, vi
     assert len(invocations) == 3
     for call in invocations:
         assert call.kernel == (COL2IM if kernel == "col2im17" else TRITON)
-        # The triton kernel's parameters do not tell padding and align_corners: the outputs did.
+        # The triton kernel's parameters do not show padding and align_corners: the outputs did.
         dialect, padding = ("deformable_detr", "zeros") if kernel == "col2im17" else ("msda_triton", "border")
         assert (call.dialect, call.padding_mode, call.align_corners) == (dialect, padding, False)
         assert list(call.facts["grid"]) and list(call.facts["block"]) and "stream" in call.facts
@@ -183,7 +183,7 @@ def test_what_a_killed_writer_has_not_read_is_in_the_spool(replay, tmp_path):
     """It was in the memory shared with the writer, which the program still has; later launches go into the spool. Nobody reads what the program
     prints until the writer has ended: it waits with launches to come."""
     capture, writer, launches = tmp_path / "a.h5", tmp_path / "writer", 800
-    writer.write_text("#!/bin/sh\nhead -c 9 > /dev/null\ntouch $0.read\nkill -KILL $$\n")  # it is told of each launch
+    writer.write_text("#!/bin/sh\nhead -c 9 > /dev/null\ntouch $0.read\nkill -KILL $$\n")  # it is notified of each launch
     writer.chmod(0o755)
     arguments = ["--kernel", "col2im17", "--launches", str(launches), "--seed", "1"]
     with subprocess.Popen([CLIENT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -245,7 +245,7 @@ def test_launches_that_are_missing_after_the_writer_was_killed_are_counted(tmp_p
 
 @pytest.mark.long
 def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
-    """Those that it had written are in its capture, if that is whole; the others are in the spool."""
+    """Calls that it had written are in its capture, if that is whole; the others are in the spool."""
     capture = tmp_path / "a.h5"
     process = subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", "1000", "--seed", "1"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))

@@ -51,7 +51,7 @@ def forward(inputs, facts):
 
 
 def gradient_of_input(inputs, facts):
-    """Of sum(grad_output * forward), which is linear in the input: one pixel at a time, in all batches and channels."""
+    """The gradient of sum(grad_output * forward), which is linear in the input: one pixel at a time, in all batches and channels."""
     result = np.empty(inputs["input"].shape)
     places = tuple(range(2, result.ndim))
     for pixel in np.ndindex(result.shape[2:]):

@@ -480,7 +480,7 @@ def test_captures_that_cannot_be_completed(tmp_path, replay, target):
 
 
 def memory_hooks():
-    """Those that only a survey or a trail needs, with their twins."""
+    """Functions that only a survey or a trail needs, with their twins."""
     table = "".join((SOURCE / f"recorder/preload/hooks/{name}_table.h").read_text() for name in ("memory", "graph"))
     twins = re.findall(r"^  MSDA_TWINS\(X, (cu\w+), (\w+),", table, re.MULTILINE)
     names = {*re.findall(r"^  X\((cu\w+),", table, re.MULTILINE), *(name for name, _ in twins), *(name + suffix for name, suffix in twins)}

@@ -13,7 +13,7 @@ CLIENT = BUILD / "stand_in" / "stand_in_unloading_client"
 
 
 def calls_of(tmp_path, mode, asynchronous):
-    """The calls in the capture; the program runs as without the recorder, and has told each of its launches."""
+    """The calls in the capture; the program runs as without the recorder, and has printed each of its launches."""
     plain = subprocess.run([CLIENT, mode], capture_output=True, text=True, timeout=60, env=environment())
     done = record(CLIENT, mode, options=["-o", tmp_path / "a.h5"], MSDA_STAND_IN_ASYNC=asynchronous)
     assert plain.returncode == 0 and (done.returncode, done.stdout) == (0, plain.stdout), done.stdout + done.stderr

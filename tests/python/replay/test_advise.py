@@ -103,7 +103,7 @@ def test_the_advice_holds(recorded, advise):  # noqa: F811
     assert not kept[0, 948, 0, 0, 2] and kept.mean() > 0.999
 
 
-# Of the second level, 9 pixels high: a test of such samples fails.
+# Samples of the second level, 9 pixels high: a test of such samples fails.
 NEAR_A_BOUNDARY = ("--draw", "sampling_locations=uniform(0.0555554,0.0555558)")
 
 

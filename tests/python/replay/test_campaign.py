@@ -244,7 +244,7 @@ def test_what_only_float64_shows_is_counted_apart(tmp_path, stored):
 
 
 def test_conventions_that_explain_all_gradients_are_no_failure():
-    """Of equal numbers at pixel centres: only where a level is one pixel high is any gradient of locations not 0, and there the fault makes it 0."""
+    """With equal numbers at pixel centres: only where a level is one pixel high is any gradient of locations not 0, and there the fault makes it 0."""
     judge = judging.Judge("", cases.draw(6007, 99, ["align_corners_of_one"]), None)
     assert judge.explains("padding border in place of zeros")
     for fit in ("align_corners true in place of false", "spatial_shapes as (width, height) in place of (height, width)",
@@ -352,7 +352,7 @@ def test_what_was_judged_wrong_once(seed, number, why):
 
 
 @pytest.mark.parametrize("operator_of, seed, number, why", [
-    ("scatter_add", 2, 59, "partial sums overflow float16, in a sum of whose elements too few are finite to tell that it was added up in it"),
+    ("scatter_add", 2, 59, "partial sums overflow float16, in a sum of whose elements too few are finite to show that it was added up in it"),
     ("scatter_add", 3, 25, "the campaign itself put the only element right before it asked for its bound"),
     ("interpolate", 1, 1015, "10.5 / 2.1 is 5, and was less to the campaign, as no float64 is 2.1"),
 ])
@@ -365,7 +365,7 @@ def test_what_was_judged_wrong_of_scattering_operators_once(operator_of, seed, n
     (2, 144, "coordinates in bfloat16, which take samples to other pixels, all lie to one side of sums of float32 products"),
     (2, 300, "a buffer that was not zeroed hides that the kernel adds in 16 bits"),
     (2, 363, "the pixels that ties in float16 reach hold nothing in exact arithmetic"),
-    (2, 481, "a gradient that does not tell its arithmetic was taken for one in float32"),
+    (2, 481, "a gradient that does not show its arithmetic was taken for one in float32"),
     (2, 646, "the same, of a point of reflection"),
     (2, 663, "samples that read the same counted as so many witnesses of the arithmetic"),
     (2, 875, "partial sums overflow float16, and a clipped gradient is 0 * infinity"),
@@ -444,7 +444,7 @@ def equal_problems(one, other):
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_capture_is_read_as_it_was_written(tmp_path, name):
-    """Of every set of conventions, the call that was drawn comes back from the file."""
+    """For every set of conventions, the call that was drawn comes back from the file."""
     subject = SUBJECTS[name]
     for index, conventions in enumerate(dict.fromkeys(subject.conventions)):
         case = cases.draw(20, index, ["any_kernel"], replace(subject, conventions=(conventions,)))

@@ -19,7 +19,7 @@ UNNAMED = "for one in call['judged']: one['cause'] = one['cause'].replace('unini
 
 
 def buffer_case(kind, count, type_of="float16"):
-    """Of grad_sampling_locations so many elements hold what the fault of the buffer leaves there; nothing else is wrong."""
+    """So many elements of grad_sampling_locations hold what the fault of the buffer leaves there; nothing else is wrong."""
     conventions, arithmetic = operator.Conventions("deformable_detr"), steps.Arithmetic(stored=type_of)
     problem = problem_of(23, conventions, kind=type_of, place=problems.uniform)
     exact, clean = (operator.backward(problem, conventions, one) for one in (steps.EXACT, arithmetic))

@@ -117,7 +117,7 @@ def test_stages_agree_with_the_outputs(replay, capture):
 
 @pytest.mark.parametrize("program", ["msda-replay", "msda-record"])
 def test_version(program):
-    """The version, and what the program was built with, as far as its build folder and its libraries tell."""
+    """The version, and what the program was built with, as far as its build folder and its libraries show it."""
     done = subprocess.run([BUILD / "bin" / program, "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     first, *rest = done.stdout.splitlines()

@@ -46,7 +46,7 @@ def test_what_fits_is_named(replay, tmp_path, rng, follows, says, text, toleranc
     assert "agree with" not in text and text in told["verdict"]["summary"]
     assert told["verdict"]["summary"].startswith("The recorded kernel and the reference agree, and float64 agrees with them under")
     assert "wrong" not in told["verdict"]["summary"].replace("Neither side is wrong", "")
-    # Without a reference nobody agrees with the kernel: it is charged, and the fit is told.
+    # Without a reference nobody agrees with the kernel: it is at fault, and the fit is reported.
     write_capture(path, invocation(inputs, follows, says, False, **tolerance), overwrite=True)
     told = replay("run", path, "--json", "-", expect=1).json
     assert told["verdict"]["at_fault"] == "observed" and text in told["verdict"]["summary"]
@@ -65,7 +65,7 @@ def test_swapped_shapes(replay, tmp_path, rng):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_few_elements_of_one_gradient_contradict_what_the_others_fit(replay, tmp_path, rng, whole):
-    """Half of the samples lie on the edge of a single pixel, whose gradient alone tells the paddings apart: one element of grad_value in 121."""
+    """Half of the samples lie on the edge of a single pixel, whose gradient alone distinguishes the paddings: one element of grad_value in 121."""
     inputs = make_problem(rng, queries=60, levels=((10, 12), (1, 1)))
     inside, on_edge = np.moveaxis(inputs["sampling_locations"], 3, 0)
     inside[:] = (rng.integers(0, 9, inside.shape) + rng.uniform(0.55, 1.45, inside.shape)) / (12, 10)

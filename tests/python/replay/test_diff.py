@@ -72,7 +72,7 @@ def test_seeds_environment_and_libraries(diff, tmp_path, rng):
     other = [seeds[0], {**seeds[1], "value": 6}]
     write_capture(tmp_path / "b.h5", [call, call], run={**run, "seeds": other})
     told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
-    (only,) = told["notes"]  # the seed was set before the second call, and is told once
+    (only,) = told["notes"]  # the seed was set before the second call, and is reported once
     assert only == {"invocations": [1, 1], "section": "seeds", "name": "libc", "a": "5", "b": "6", "may_decide": True}
     write_capture(tmp_path / "c.h5", [call, call], run={**run, "libraries": {"torch": "2.12"}, "environment": {}, "seeds": seeds})
     told = diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=0)
@@ -177,7 +177,7 @@ def test_calls_of_several_threads_have_no_order(diff, tmp_path, rng):
     write("b", [1, 0, 2, 3, 5], [8, 9, 8, 9, 8, 9])
     told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
     assert (told["only_a"], told["only_b"], told["differences"]) == ([4], [], [])
-    # Of one thread the order counts.
+    # In one thread the order counts.
     write("a", range(6), [1] * 6)
     write("b", [1, 0, 2, 3, 4, 5], [8] * 6)
     assert diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["first"]["invocations"] == [0, 0]

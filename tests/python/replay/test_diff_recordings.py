@@ -77,7 +77,7 @@ def test_launches(tmp_path, mode, kernel):
 
 
 def test_captures_of_failing_tests(tmp_path):
-    """Of pytest --msda, which ran in other folders."""
+    """Recordings of pytest --msda, which ran in other folders."""
     captures = []
     for name in "ab":
         folder = tmp_path / name
@@ -122,7 +122,7 @@ def test_every_mode_with_every_other(tmp_path):
 
 
 def test_one_altered_element_is_found(tmp_path):
-    """Of two equal recordings of launches, by digests alone, too."""
+    """Two equal recordings of launches, by digests alone, too."""
     client = [CLIENT, "--kernel", "triton", "--launches", "3", "--seed", "5"]
     whole, other = record_twice(tmp_path, lambda folder: client, [])
     with h5py.File(other, "r+") as file:

@@ -110,7 +110,7 @@ def test_the_real_failure(replay, export, demo_capture, tmp_path, to):
     assert [name for name in told["files"]] == [str(output), str(output.with_suffix({"pytest": ".npz", "cpp": ".bin"}[to]))]
     out = RUN[to](output, 1)
     check_report(out, finding, "float32", "float32")
-    # Both arithmetics, step by step: the coordinates on either side of the boundary, with the bits that `run` tells.
+    # Both arithmetics, step by step: the coordinates on either side of the boundary, with the bits that `run` prints.
     for hexadecimal in ("0x403fffff", "0x40400000"):
         assert hexadecimal in out
     assert "The reference is wrong, the recorded kernel right, in 1 element" in output.read_text()
@@ -123,7 +123,7 @@ def test_a_small_call_stands_in_one_file(replay, export, small_capture, tmp_path
     assert told["files"] == [str(output)] and os.listdir(tmp_path) == [output.name]
     _, finding = finding_of(replay, small_capture)
     check_report(RUN[to](output, 1), finding, "float32", "float32")
-    # The reference mended: with the recorded numbers in its place.
+    # The reference fixed: with the recorded numbers in its place.
     numbers = {"pytest": r'"{}": np[.]array[(]\[(.*?)\]', "cpp": r'"{}",\n.*?, {{(?=\n)(.*?)}}'}[to]
     text = output.read_text()
     observed, reference = (re.search(numbers.format(f"{side}_{finding['tensor']}"), text, re.S) for side in ("observed", "reference"))
@@ -287,8 +287,8 @@ def test_a_mended_kernel_passes(replay, export, tmp_path, rng):
     check_report(run_cpp(tmp_path / "a.cpp", 1), finding, "float32", "float64")
     data = (tmp_path / "a.bin").read_bytes()
     assert data.count(wrong["grad_value"].tobytes()) == 1
-    (tmp_path / "mended.bin").write_bytes(data.replace(wrong["grad_value"].tobytes(), right["grad_value"].tobytes()))
-    assert "is within tolerance" in run_program(tmp_path / "a", 0, tmp_path / "mended.bin")
+    (tmp_path / "fixed.bin").write_bytes(data.replace(wrong["grad_value"].tobytes(), right["grad_value"].tobytes()))
+    assert "is within tolerance" in run_program(tmp_path / "a", 0, tmp_path / "fixed.bin")
     assert "cannot read" in subprocess.run([tmp_path / "a", "missing.bin"], capture_output=True, text=True).stderr
 
 
@@ -451,7 +451,7 @@ def test_a_large_call_for_an_issue(replay, export, demo_capture, tmp_path):
 
 
 def test_stages_code_and_digests_of_a_recording_go_along(replay, export, tmp_path):
-    """Of a capture by an older recorder: what `show` tells of its invocation, it tells of the archive's."""
+    """A capture by an older recorder: what `show` prints of its invocation, it prints of the archive's."""
     recorded = DATA / "v0.1" / "recorded.h5"
     told = replay("export", recorded, "--to", "zip", "-o", tmp_path / "a.zip", "--json", "-", expect=0).json
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:

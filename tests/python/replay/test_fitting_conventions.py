@@ -1,4 +1,4 @@
-"""A call whose recorded outputs zeros and border padding explain alike: the reference tells which it was."""
+"""A call whose recorded outputs zeros and border padding explain alike: the reference shows which it was."""
 
 import h5py
 import pytest

@@ -116,7 +116,7 @@ def test_grid_sample(minimize, tmp_path, rng):
 
 
 def test_a_gradient_of_a_sample_needs_no_other_sample(minimize, tmp_path, rng):
-    """Also where the other gradients are told first without those that are cut."""
+    """Also where the other gradients are reported first without those that are cut."""
 
     def off_by_rounding(grads):
         for name, array in [*grads.items()]:

@@ -12,7 +12,7 @@ from support.recording import pytestmark, record  # noqa: F401
 from support.schemas import check
 from support.survey_poison import CLIENT
 
-# Of the client's kernels with that verdict those that change something when they run as recorded; and the memory that they depend on.
+# The client's kernels with that verdict that change something when they run as recorded; and the memory that they depend on.
 KEPT = {
     "sum": ("inputs", 200000), "add_to": ("outputs", 200000), "in_place": ("outputs", 200000), "maximum": ("inputs", 200000),
     "times_zero": ("inputs", 200000), "index": ("inputs", 200000), "rest": ("inputs", 196400), "beside_memset": ("inputs", 100000), "again": ("inputs", 200000)}
@@ -43,7 +43,7 @@ def poisoned(capture, *arguments, expect):
 
 
 def set_unwritten(capture, text, number=0):
-    """Of an invocation with one input. In `text` it is memory_1; in the capture it is that or memory_0, as the addresses happened to be."""
+    """Sets the unwritten bytes of an invocation with one input. In `text` it is memory_1; in the capture it is that or memory_0, as the addresses happened to be."""
     with h5py.File(capture, "r+") as file:
         one = file[f"invocations/{number:06}"]
         (name,) = one["inputs"]

@@ -93,7 +93,7 @@ def test_a_pytorch_reference_under_autocast(replay, tmp_path, rng, narrow, type_
 def test_a_kernel_on_tensor_cores(replay, tmp_path, rng, dialect, narrow, rounding):
     """Operands in TF32, everything else in float32."""
     inputs = make_problem(rng, channels=32)
-    inputs["grad_output"] *= 1e-5  # below float16's normal numbers, so that TF32 is told from it
+    inputs["grad_output"] *= 1e-5  # below float16's normal numbers, so that TF32 differs from it
     operands = {name: narrow(inputs[name]) for name in ("grad_output", "value", "attention_weights")}
     outputs = float32(backward({**inputs, **operands}))
     path = tmp_path / "a.h5"

@@ -49,7 +49,7 @@ def test_a_single_finding(replay, demo_capture):
         assert part in text
     assert "help: " in text
     assert "a test against grid_sample in float32 fails in 1 element, reported above for the same cause" in text
-    assert text.count("query 948") == 1  # an element is told once
+    assert text.count("query 948") == 1  # an element is reported once
 
 
 def test_the_command_of_help_works(replay, demo_capture, tmp_path):

@@ -104,7 +104,7 @@ def test_a_call_alone_gives_the_same_runs(captures, replay, stress):
 
 
 def test_a_run_of_the_suite_fails_if_a_run_of_any_test_does(captures, replay, stress):
-    """Run by run: the command with one run more tells whether that one failed."""
+    """Run by run: the command with one run more shows whether that one failed."""
     runs = 12
     tight = ("--rtol", 3e-5, "--width", 0.001, "--runs")
     told = stress(captures, *tight, runs, expect=1)
@@ -139,7 +139,7 @@ def test_every_call_of_one_capture(captures, replay, stress):
     assert [one["label"] for one in told["calls"]] == ["test_a", "test_c"]
     assert told["captures"][0]["failure_probability"] == told["failure_probability"]
     assert told["failure_probability"]["runs"] == 2560  # whole batches of 64
-    # Without --invocation it is the first call, told as ever.
+    # Without --invocation it is the first call, reported as ever.
     alone = replay("stress", captures / "b.h5", "--runs", 20, "--json", "-", "--curve-runs", 0).json
     assert alone["invocation"] == 0 and "captures" not in alone
     assert [one["label"] for one in stress(captures / "a.h5", captures / "b.h5", "--invocation", 1, "--runs", 10, expect=None)["calls"]] == [
@@ -221,7 +221,7 @@ def test_bad_flags_are_refused(captures, replay, tmp_path, options, message):
 
 
 def test_an_interrupt_tells_what_is_known(captures, tmp_path):
-    """Ctrl-C while the second of three captures is simulated: the first is told whole, the last not at all."""
+    """Ctrl-C while the second of three captures is simulated: the first is reported whole, the last not at all."""
     write(tmp_path / "a.h5", [call(1, "test_a", **WIDE)])
     slow = Invocation(make_problem(np.random.default_rng(1), batch=4, heads=8, channels=32, queries=300, levels=((64, 64),)), {}, "msda_triton",
                       facts={"label": "test_b"}, **WIDE)
@@ -259,7 +259,7 @@ def test_ranks_give_the_report_of_one_process(captures, replay, tmp_path, ranks)
 
 @needs_mpi
 def test_ranks_divide_the_calls_of_one_capture(captures, stress, tmp_path):
-    """Of one file: under mpirun the report is that of --invocation all."""
+    """With one file: under mpirun the report is that of --invocation all."""
     alone = stress(captures / "b.h5", "--invocation", "all", "--runs", 50, expect=None)
     done = mpirun(2, "stress", captures / "b.h5", "--runs", "50", "--json", tmp_path / "ranks.json")
     assert done.returncode in (0, 1), done.stderr

@@ -88,7 +88,7 @@ def _data(dataset):
 
 
 def _stored_bytes(dataset, data):
-    """Of the elements as they lie in the file; bfloat16 is read as float32."""
+    """Bytes of the elements as they lie in the file; bfloat16 is read as float32."""
     if data.dtype == np.float32 and dataset.id.get_type().get_size() == 2:
         data = (np.ascontiguousarray(data).view(np.uint32) >> 16).astype(np.uint16)
     return np.ascontiguousarray(data).tobytes()

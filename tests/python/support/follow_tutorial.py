@@ -26,14 +26,14 @@ def follow(page, folder, environment, progress=lambda command, seconds: None):
     text = page.read_text()
     listing = page.parent / "tutorial" / "test_attention.py"
     shutil.copy(listing, folder)
-    quoted, mended = (block for block in re.findall(r"```python\n(.*?)```", text, re.S))
+    quoted, fixed = (block for block in re.findall(r"```python\n(.*?)```", text, re.S))
     assert quoted in listing.read_text()
     steps = re.findall(r"^    \$ (.*?)(?:     # exit status (\d))?$|^(Change) the reference's line", text, re.M)
     assert len(steps) == 11 and [change for *_, change in steps].count("Change") == 1
     told = ""
     for command, status, change in steps:
         if change:
-            _mend(folder / "test_attention.py", mended)
+            _fix(folder / "test_attention.py", fixed)
             continue
         begin = time.monotonic()
         done = paste(command.replace("python3", sys.executable, 1), folder, environment)
@@ -61,7 +61,7 @@ def paste(command, folder, environment):
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def _mend(test, line):
+def _fix(test, line):
     text = test.read_text()
     old = next(old for old in text.splitlines(keepends=True) if old.strip().startswith("reference = "))
     test.write_text(text.replace(old, line))

@@ -64,7 +64,7 @@ def gradients(inputs, facts):
         n, place = at[0], at[1:]
         go = grad_output[(n, slice(None), *place)]
         for moved in range(len(sides)):
-            # Of a location the axes are x, y, z; of an image z, y, x.
+            # The axes of a location are x, y, z, those of an image z, y, x.
             along = [taps(complex(g, STEP if axis == moved else 0), sides[-1 - axis], *conventions) for axis, g in enumerate(grid[at])]
             for chosen in itertools.product(*along[::-1]):
                 if not all(0 <= one[0] < side for one, side in zip(chosen, sides)):

@@ -55,7 +55,7 @@ def parameters(*words):
 
 
 def training(steps, changed=None):
-    """Rows of a loop as training has it, about 12 a step. changed(step, place) is told each row's step and place in it, and may
+    """Rows of a loop as training has it, about 12 a step. changed(step, place) gets each row's step and place in it, and may
     return what has gone wrong from there on, which all later results of launches then depend on."""
     rows, state = [], None
     step_rows = [

@@ -10,7 +10,7 @@ F32 = np.float32
 
 
 def fma(a, b, c):
-    """Of float32 numbers, in float64, which holds the product exactly."""
+    """A product of float32 numbers in float64, which holds the product exactly."""
     return (np.float64(a) * np.float64(b) + np.float64(c)).astype(F32)
 
 
@@ -52,7 +52,7 @@ def msda_addends(inputs, dialect, padding_mode="zeros", align_corners=False):
 
 
 def grid_addends(image, grid, grad_output):
-    """Of 2D bilinear interpolation with zeros, align_corners False: by (batch, y, x) a list of (sample, tap, addends)."""
+    """Addends of 2D bilinear interpolation with zeros, align_corners False: by (batch, y, x) a list of (sample, tap, addends)."""
     height, width = image.shape[2:]
     found = collections.defaultdict(list)
     for n, i, j in np.ndindex(grid.shape[:3]):

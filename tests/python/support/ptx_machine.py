@@ -61,7 +61,7 @@ def members(text):
 
 @functools.cache
 def terms(text):
-    """Of "[%rd1+16]": ["%rd1", "16"]."""
+    """Splits "[%rd1+16]" into ["%rd1", "16"]."""
     return [one.strip() for one in text.strip("[]").split("+")]
 
 
@@ -71,7 +71,7 @@ def integer(text):
 
 
 def number(bits, kind):
-    """Of these bits as a number of such a type: float64 holds each of them exactly."""
+    """The value of these bits as a number of such a type: float64 holds each of them exactly."""
     if kind not in FLOATS:
         return np.float64(bits)
     return np.float64(struct.unpack(FLOATS[kind], bits.to_bytes(struct.calcsize(FLOATS[kind]), "little"))[0])
@@ -99,7 +99,7 @@ class Kernel:
 
     @staticmethod
     def read(line):
-        """Of "@!%p setp.ge.u32 %q, %a, %b": ("%p", False), ["setp", "ge", "u32"], ["%q", "%a", "%b"]."""
+        """Splits "@!%p setp.ge.u32 %q, %a, %b": ("%p", False), ["setp", "ge", "u32"], ["%q", "%a", "%b"]."""
         guard = re.match(r"@(!?)(%\w+)\s+", line)
         name, _, rest = line[guard.end() if guard else 0:].partition(" ")
         return guard and (guard[2], not guard[1]), name.split("."), operands(rest)

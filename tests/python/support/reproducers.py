@@ -29,7 +29,7 @@ def export(replay):
 
 
 def finding_of(replay, capture, *flags):
-    """What `run` tells first of the first invocation with a finding, else with advice."""
+    """What `run` prints first of the first invocation with a finding, else with advice."""
     calls = replay("run", capture, "--device", "cpu", "--json", "-", *flags).json["invocations"]
     with_groups = [call for call in calls if call["groups"]]
     call = next((one for one in with_groups if not one["groups"][0].get("advisory")), with_groups[0])
@@ -39,7 +39,7 @@ def finding_of(replay, capture, *flags):
 ALONE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MSDA_BUILD", "MSDA_SOURCE")}
 ALONE["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # plugins, which others have installed, take as long as the rest of pytest
 
-# Of this process, removed as it ends: what the functions below share.
+# A folder of this process, removed as it ends: what the functions below share.
 FOLDER = tempfile.TemporaryDirectory()
 
 

@@ -97,7 +97,7 @@ def test_what_varies_beside_other_work_alone(tmp_path):
 
 
 def test_how_often_other_work_is_beside(tmp_path):
-    """Of a kernel whose code cannot make it vary: its first eight launches, and then every fourth."""
+    """If a kernel's code cannot make it vary: at its first eight launches, and then every fourth."""
     kernels = surveyed(tmp_path / "a.h5", "often", "twice", "fixed")
     assert {name: (kernel["surveyed"], kernel["extra_launches"], kernel["extra_beside"]) for name, kernel in kernels.items()} == {
         "survey_twice": (20, 40, 8 + 3), "survey_fixed_sum": (20, 40, 20)}
@@ -165,7 +165,7 @@ def test_copies_on_the_host(tmp_path, asynchronous):
 
 
 def test_the_program_has_the_result_of_its_own_launch(tmp_path):
-    """Of three launches, each followed by two others."""
+    """A survey of three launches, each followed by two others."""
     done = record(SURVEY_CLIENT, "number", options=["--survey", "--hook", "driver", "-o", tmp_path / "a.h5"])
     assert "number 3" in plain("number").splitlines() and "number 7" in done.stdout.splitlines()
 

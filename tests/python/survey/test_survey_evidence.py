@@ -26,7 +26,7 @@ def float32(value):
 
 
 def scattered(sign=1):
-    """Of stand_in_survey_client's scatter(): what each sum begins with and what is added to it, in the first launch."""
+    """For stand_in_survey_client's scatter(), what each sum begins with and what is added to it, in the first launch."""
     addends = collections.defaultdict(list)
     for i in range(2000):
         addends[i * i % 23].append(float32(float(sign * (i * 37 % 101 - 60)) / 7.0))
@@ -34,7 +34,7 @@ def scattered(sign=1):
 
 
 def bound_of(initial, addends):
-    """Of a sum of float32: docs/survey.md."""
+    """The bound of a sum of float32: docs/survey.md."""
     n, rounds = len(addends), len(addends) - (initial == 0)
     return 2 * (0 if rounds == 1 else rounds) * UNIT * (abs(initial) + n * max(map(abs, addends))) + (n + 1) * Fraction(16 * 2.0**-126)
 
@@ -140,7 +140,7 @@ def test_what_no_survey_measures(tmp_path, replay, name, value, words):
 
 
 def test_many_lines_and_names_that_are_none(tmp_path, replay):
-    """Of others' texts: what is long is told in part, and what is no name makes no page."""
+    """Texts of others: what is long is printed in part, and what is no name makes no page."""
     surveyed(tmp_path / "a.h5", "drawn")
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         rows = [f"RED\t1\t/in/a.cuh:7\t/out/b.cu:{i + 1}\n" for i in range(500)] + ["RED\t2\t<script>x</script>:3\n"]

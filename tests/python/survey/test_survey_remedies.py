@@ -15,7 +15,7 @@ SEEN = [line.split("\t") for line in (SOURCE / "tests/data/survey/varying_kernel
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """The remedies that are told, by kernel."""
+    """The remedies that are printed, by kernel."""
     capture = tmp_path_factory.mktemp("remedies") / "a.h5"
     surveyed(capture, "drawn")
     with h5py.File(capture, "r+") as file:

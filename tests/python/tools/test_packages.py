@@ -40,7 +40,7 @@ def works(programs, folder, env=None):
     call(programs / "msda-replay", "verify", folder / "a.h5", env=env)
 
 
-# Of the machine that builds: its headers and its C++ library make calls of them; the wheel is built with others.
+# Libraries of the machine that builds: its headers and its C++ library make calls of them; the wheel is built with others.
 OF_THE_MACHINE = re.compile(r"__isoc23_.*|_dl_find_object|__libc_single_threaded|__libc_start_main|[fl]?stat(64)?|fstatat(64)?|mknod(at)?|pthread_(mutex|rwlock|cond)_clock\w+")
 
 

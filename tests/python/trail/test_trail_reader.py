@@ -43,7 +43,7 @@ def test_rows_have_their_names(tmp_path):
     launch, copied, fresh = trail
     assert (launch.kind, launch.kernel["name"], launch.kernel["facts"], launch.digest) == ("launch", "b", {"float_atomics": 2}, 1)
     assert launch.configuration == (1, 2, 3, 4, 5, 6, 7) and launch.caller == {} and launch.parts == ""
-    # Of 12 bytes, 8 to 19: two words are others, the second of which is cut off by the end.
+    # Bytes 8 to 19: two words are others, the second of which is cut off by the end.
     assert launch.parameters == bytes.fromhex("8877665544332211" "ddccbbaa")
     assert (copied.kind, copied.kernel, copied.digest, copied.bytes, copied.parameters) == ("copy_in", {}, None, 1 << 40, None)
     assert copied.caller == {"python": "t.py:3 step"} and copied.parts == "inputs/x" and not copied.measures
@@ -154,7 +154,7 @@ def test_a_receipt_is_a_trail(replay, tmp_path):
 
 
 def changes():
-    """Of a list of calls, and the first difference."""
+    """The receipt of a list of calls, and the first difference."""
     def put(i, role, name, value):
         return lambda calls: calls[i][role].__setitem__(name, value)
 

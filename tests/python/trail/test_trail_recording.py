@@ -25,7 +25,7 @@ UNTIL_LEARNT = 64  # rows
 
 
 def row_digest(parts):
-    """Of a row that wrote these bytes, by the number of the part."""
+    """Returns the digest of a row that wrote these bytes, by the number of the part."""
     total = 0
     for part, data in parts.items():
         digest = recorder_digest(data)
@@ -96,7 +96,7 @@ def test_equal_runs_are_equal_wherever_their_memory_lies(tmp_path, hook):
 
 
 def check_learnt(trail, said, kernel, pointer=0):
-    """Of each launch the digest is that of the parts that it tells, whether it is learnt from or known."""
+    """The digest of each launch is that of the parts that it lists, whether it is learnt from or known."""
     launches = [row for row in trail if row.kind == "launch" and row.kernel["name"] == kernel]
     assert len(launches) == len(said)
     for row, data in zip(launches, said):

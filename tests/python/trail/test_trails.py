@@ -407,7 +407,7 @@ def test_more_reading_is_a_note(diff):
 
 @pytest.mark.parametrize("at", [3, 11, STEPS])
 def test_loops_of_equal_launches(diff, at):
-    """B has a step more, of which no name tells where it is: only its results do."""
+    """B has a step more, of which no name shows where it is: only its results do."""
     a, rows = training(STEPS), training(STEPS + 1)
     extra = [dataclasses.replace(row, digest=digest("extra", i)) for i, row in enumerate(rows[:STEP])]
     b = a[: at * STEP] + extra + a[at * STEP :]
@@ -420,7 +420,7 @@ def test_loops_of_equal_launches(diff, at):
 
 
 def test_a_round_more_before_the_runs_part(diff):
-    """Only results tell that the third round is the one too many: then the others are equal, up to a launch with atomics."""
+    """Only results show that the third round is the one too many: then the others are equal, up to a launch with atomics."""
     at = place(SCATTER)
     a, changed = training(STEPS), training(STEPS, from_row(at))
     extra = [dataclasses.replace(row, digest=digest("extra", i)) for i, row in enumerate(a[:STEP])]
@@ -437,7 +437,7 @@ def test_rounds_of_a_loop_that_are_missing_here_and_there(diff):
 
 
 def test_rows_of_other_parts_are_unknown(diff):
-    """They are neither equal nor different; what the index into the list is, is of no account."""
+    """They are neither equal nor different; the index into the list is ignored."""
     a, b = training(STEPS), training(STEPS)
     b[place(GEMM)].parts, b[place(GEMM)].digest = "64+4032", 7
     b[place(TRITON)].flags, b[place(TRITON)].digest = 0, 8
@@ -476,7 +476,7 @@ def test_streams_may_be_numbered_otherwise(diff):
 
 
 def test_equal_streams_are_told_apart_by_number(diff):
-    """Two that launch the same: which is which, only their numbers tell."""
+    """Two that launch the same: only their numbers show which is which."""
     at = place(SCATTER) + STEP
     a, b = training(STEPS), training(STEPS, from_row(at))
     for rows in (a, b):
@@ -606,7 +606,7 @@ def test_a_rank_without_partner(replay, tmp_path):
 
 
 def test_several_runs(replay, tmp_path):
-    """Of five other runs one is equal, three part at one launch, and one earlier."""
+    """One of five other runs is equal, three part at one launch, and one earlier."""
     late, early = place(SCATTER), place(LOCKED, 2)
     files = [write_trail(tmp_path / "a.h5", training(STEPS))]
     for i, at in enumerate((late, None, early, late, late)):
