@@ -123,12 +123,10 @@ std::vector<bool> TriedElements::held(const Call& call, const Tried& tried) cons
 
 std::vector<std::string> fitting_alternatives(const Call& call, const Side& side, const std::vector<Group>& groups,
                                               const Tolerance& tolerance) {
-  const std::vector<Alternative> alternatives = call.alternatives();
-  if (alternatives.empty()) return {};
   const TriedElements tried(call, side, groups, tolerance);
   if (!tried.are_unexplained()) return {};
   std::vector<std::string> fits;
-  for (const Alternative& alternative : alternatives) {
+  for (const Alternative& alternative : call.alternatives()) {
     if (tried.fit(*alternative.call)) fits.push_back(alternative.text);
   }
   std::ranges::stable_sort(fits, {}, [](const std::string& text) { return std::ranges::count(text, ' '); });
