@@ -5,25 +5,16 @@
 
 #include "analysis/order/search.h"
 #include "analysis/order/with_sum_type.h"
+#include "kernels/cpu/random.h"
 
 namespace msda::analysis {
 namespace {
 
-// SplitMix64: a few instructions, and the same numbers everywhere.
-class Random {
+class Random : public kernels::cpu::SplitMix64 {
  public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-  }
+  using SplitMix64::SplitMix64;
   size_t below(size_t bound) { return static_cast<size_t>((next() >> 32) * bound >> 32); }
   double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-
- private:
-  uint64_t state_;
 };
 
 template <class Type>
