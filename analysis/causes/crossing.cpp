@@ -15,9 +15,9 @@ std::string hex_of(double x, msda_dtype type) {
 }
 
 // Returns whether rounding of the coordinate in the side's own arithmetic brings the location as it was recorded to
-// where the match has it. A reduction may bring it farther.
+// where the match has it. A narrowing may bring it farther.
 bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
-  if (side.reduction_of(s.id.gradient) == nullptr) return true;
+  if (side.narrowing_of(s.id.gradient) == nullptr) return true;
   const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
   const Axes axes = s.call.axes(s.id);
   for (size_t axis = 0; axis < axes.size(); ++axis) {
@@ -27,7 +27,7 @@ bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
   return true;
 }
 
-// Returns the gradient at the match's landing in exact arithmetic, without the reduction that the match may have.
+// Returns the gradient at the match's landing in exact arithmetic, without the narrowing that the match may have.
 double gradient_there(const Suspect& s, const Side& side, const Explanation& of_side, const Match& match) {
   if (!of_side.reduced) return match.element.value;
   const Explanation plain = explain(s.call, side, s.id, of_side.value, s.cache);

@@ -54,7 +54,7 @@ Evidence describe(const Explanation& explanation, const Side& side) {
 }  // namespace
 
 Diagnosis implementation_error(const Suspect& s) {
-  // If rounding explains each side, but one only with a reduction and in other cells, that side is wrong.
+  // If rounding explains each side, but one only with a narrowing and in other cells, that side is wrong.
   const auto is_exact = [](const Explanation& explanation) {
     return std::ranges::find(explanation.matches, 0u) != explanation.matches.end();
   };

@@ -11,7 +11,7 @@
 
 #include "analysis/judge/detect_arithmetic.h"
 #include "analysis/judge/examine.h"
-#include "analysis/judge/find_reduced_precision.h"
+#include "analysis/judge/find_narrowing.h"
 #include "analysis/judge/fits.h"
 #include "analysis/judge/order_certificates.h"
 #include "analysis/judge/verdict.h"
@@ -319,11 +319,11 @@ class Analysis {
     }
     if (added) search_leftover(gradient);
     if (unexplained.empty()) return;
-    bool found = search_reduction(recorded_, gradient, unexplained);
-    if (reference_ && &expected == &*reference_) found = search_reduction(*reference_, gradient, unexplained) || found;
+    bool found = search_narrowing(recorded_, gradient, unexplained);
+    if (reference_ && &expected == &*reference_) found = search_narrowing(*reference_, gradient, unexplained) || found;
     if (!material_.before[gradient.place()]) found = search_leftover(gradient) || found;
     if (!found) return;
-    // A value that rounding explains, too, may be what the reduction makes of it.
+    // A value that rounding explains, too, may be what the narrowing makes of it.
     const auto is_open = [](const Judgement& judgement) {
       return judgement.cause == Cause::kImplementationError || is_rounding(judgement.cause);
     };
@@ -349,14 +349,14 @@ class Analysis {
   }
 
   // Once for each side and gradient. Whether the side has one.
-  bool search_reduction(Side& side, Gradient gradient, const std::vector<int64_t>& unexplained) {
+  bool search_narrowing(Side& side, Gradient gradient, const std::vector<int64_t>& unexplained) {
     const auto at = gradient.place();
     bool& searched = searched_[&side == &recorded_ ? 0 : 1][at];
     if (!searched) {
-      side.reduction[at] = find_reduction(call(), side, gradient, unexplained, *call().new_cache());
+      side.narrowing[at] = find_narrowing(call(), side, gradient, unexplained, *call().new_cache());
     }
     searched = true;
-    return side.reduction[at].has_value();
+    return side.narrowing[at].has_value();
   }
 
   void describe(const Side& expected, const std::vector<JudgedElements>& sets) {
@@ -412,7 +412,7 @@ class Analysis {
   Report report_;
   double mean_[kMostGradients] = {};  // magnitude of the recorded gradients, where nobody set a tolerance
   std::set<int64_t> only_16_bits_[kMostGradients];
-  bool searched_[2][kMostGradients] = {};  // for a reduction: the recorded side and the reference, by gradient
+  bool searched_[2][kMostGradients] = {};  // for a narrowing: the recorded side and the reference, by gradient
   bool searched_leftover_[kMostGradients] = {};
 };
 

@@ -55,8 +55,8 @@ std::string Call::text_of(Dimension dimension, int64_t index) const {
   return std::string(dimension.name()) + " " + std::to_string(index);
 }
 
-Axis Call::rounded(const Axis& axis, const Reduction* reduction) const {
-  return reduction == nullptr ? axis : Axis{reduction->round(kLocations, axis.location), axis.size, axis.stored};
+Axis Call::rounded(const Axis& axis, const Narrowing* narrowing) const {
+  return narrowing == nullptr ? axis : Axis{narrowing->round(kLocations, axis.location), axis.size, axis.stored};
 }
 
 Tensor Call::input_of(Gradient gradient) const {

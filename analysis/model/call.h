@@ -19,7 +19,7 @@
 #include "analysis/model/element.h"
 #include "analysis/model/gradient.h"
 #include "analysis/model/landing.h"
-#include "analysis/model/reduced_precision.h"
+#include "analysis/model/narrowing.h"
 #include "analysis/model/simulation.h"
 #include "analysis/model/smaller.h"
 #include "analysis/model/wrong_values.h"
@@ -153,17 +153,17 @@ class Call {
   // Evaluates in float32, or in float64 for float64 arithmetic. The first evaluation is that of our own kernels.
   virtual std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
                                               msda_dtype arithmetic) const = 0;
-  // Returns the location rounded by a reduction.
-  Axis rounded(const Axis& axis, const Reduction* reduction) const;
+  // Returns the location rounded by a narrowing.
+  Axis rounded(const Axis& axis, const Narrowing* narrowing) const;
   // Returns the exact coordinate on an image of `size` pixels.
   CoordinateMap coordinate_map(const Conventions& conventions, int32_t size) const;
 
   // --- Values.
   virtual std::unique_ptr<Cache> new_cache() const = 0;
-  // Returns the element with the sample landed at `place`. With a reduction it has the value that the reduction gives,
+  // Returns the element with the sample landed at `place`. With a narrowing it has the value that the narrowing gives,
   // and the bound on what all other rounding does to that.
   virtual Element element(const Conventions& conventions, const ElementId& id, const Place& place,
-                          const Precisions& precisions, const Reduction* reduction, Cache& cache) const = 0;
+                          const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const = 0;
   // Returns the addends in the call's own arithmetic, as our kernels sum them.
   virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
   // Returns whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included, or

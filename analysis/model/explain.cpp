@@ -115,32 +115,32 @@ double residual_of_non_finite(const Side& side, Gradient gradient, const Match& 
   return same || overflows ? 0 : INFINITY;
 }
 
-Precisions precisions_of(msda_dtype arithmetic, const Reduction* reduction) {
-  if (reduction == nullptr || !reduction->rounds(kSums)) return {Precision::of(arithmetic), Precision::of(arithmetic)};
+Precisions precisions_of(msda_dtype arithmetic, const Narrowing* narrowing) {
+  if (narrowing == nullptr || !narrowing->rounds(kSums)) return {Precision::of(arithmetic), Precision::of(arithmetic)};
   // Kernels that add in a 16-bit type compute coordinates in float32.
-  return {Precision::of(MSDA_FLOAT32), precision_of(reduction->narrow)};
+  return {Precision::of(MSDA_FLOAT32), precision_of(narrowing->narrow)};
 }
 
 // Returns a match for each way in which the element's samples may have landed, without the side's value.
-std::vector<Match> candidates_of(const Call& call, const Side& side, const ElementId& id, const Reduction* reduction,
+std::vector<Match> candidates_of(const Call& call, const Side& side, const ElementId& id, const Narrowing* narrowing,
                                  Cache& cache) {
-  const Precisions precisions = precisions_of(side.arithmetic_of(id.gradient), reduction);
+  const Precisions precisions = precisions_of(side.arithmetic_of(id.gradient), narrowing);
   std::vector<Landings> along;
   for (const Axis& axis : call.axes(id)) {
-    along.push_back(call.landings(side.conventions, call.rounded(axis, reduction), precisions.coordinates));
+    along.push_back(call.landings(side.conventions, call.rounded(axis, narrowing), precisions.coordinates));
   }
   std::vector<Match> candidates;
   Place start;
   visit_places(along, start, [&](const Place& place) {
-    candidates.push_back({place, call.element(side.conventions, id, place, precisions, reduction, cache)});
+    candidates.push_back({place, call.element(side.conventions, id, place, precisions, narrowing, cache)});
     return false;
   });
   return candidates;
 }
 
 // Returns whether arithmetic that rounds its result to few bits may have returned this.
-bool is_result_of(const Reduction* reduction, double value) {
-  return reduction == nullptr || !reduction->rounds(kResult) || round_to(reduction->narrow, value) == value;
+bool is_result_of(const Narrowing* narrowing, double value) {
+  return narrowing == nullptr || !narrowing->rounds(kResult) || round_to(narrowing->narrow, value) == value;
 }
 
 // Returns how far from the element's value in the direction of `value` a result may be that is rounded in the end.
@@ -150,41 +150,41 @@ double reach_of_rounded(Narrow narrow, double exact, double bound, double value)
 
 // Returns how far from an exact value the side's may be, in the direction of `value`, if its arithmetic errs by this
 // much.
-double reach_in(const Side& side, Gradient gradient, const Reduction* reduction, double exact, double error,
+double reach_in(const Side& side, Gradient gradient, const Narrowing* narrowing, double exact, double error,
                 double value) {
   // "Exact" is float64 itself; where the side is too, the two may err in opposite directions.
   if (side.arithmetic_of(gradient) == MSDA_FLOAT64) error *= 2;
-  const bool rounds_result = reduction != nullptr && reduction->rounds(kResult);
-  if (rounds_result) error = reach_of_rounded(reduction->narrow, exact, error, value);
+  const bool rounds_result = narrowing != nullptr && narrowing->rounds(kResult);
+  if (rounds_result) error = reach_of_rounded(narrowing->narrow, exact, error, value);
   return error + storage_error(side, gradient, std::abs(exact) + error);
 }
 
 // Returns whether rounding makes the value of some choice of the tied samples, if there are any.
-bool some_choice_gives(const Side& side, Gradient gradient, const Reduction* reduction, const TiedSum& ties,
+bool some_choice_gives(const Side& side, Gradient gradient, const Narrowing* narrowing, const TiedSum& ties,
                        double value) {
   return !ties.any() || ties.visit_sums([&](double sum, size_t) {
-    return std::abs(value - sum) <= reach_in(side, gradient, reduction, sum, ties.from_rounding, value);
+    return std::abs(value - sum) <= reach_in(side, gradient, narrowing, sum, ties.from_rounding, value);
   });
 }
 
 Explanation explain_with(const Call& call, const Side& side, const ElementId& id, double value,
-                         const Reduction* reduction, Cache& cache) {
+                         const Narrowing* narrowing, Cache& cache) {
   Explanation explanation;
   explanation.value = value;
-  explanation.reduced = reduction != nullptr;
-  explanation.candidates = candidates_of(call, side, id, reduction, cache);
+  explanation.reduced = narrowing != nullptr;
+  explanation.candidates = candidates_of(call, side, id, narrowing, cache);
   for (size_t i = 0; i < explanation.candidates.size(); ++i) {
     Match& match = explanation.candidates[i];
     match.residual = std::abs(value - match.element.value);
-    match.bound = reach_in(side, id.gradient, reduction, match.element.value, match.element.bound(), value);
+    match.bound = reach_in(side, id.gradient, narrowing, match.element.value, match.element.bound(), value);
     const TiedSum& ties = match.element.ties;
     match.of_choice = ties.any()
-                          ? reach_in(side, id.gradient, reduction, match.element.value, ties.from_rounding, value)
+                          ? reach_in(side, id.gradient, narrowing, match.element.value, ties.from_rounding, value)
                           : match.bound;
     const bool finite = std::isfinite(value) && std::isfinite(match.element.value);
     if (!finite) match.residual = residual_of_non_finite(side, id.gradient, match, value);
-    const bool within = finite ? match.residual <= match.bound && is_result_of(reduction, value) &&
-                                     some_choice_gives(side, id.gradient, reduction, ties, value)
+    const bool within = finite ? match.residual <= match.bound && is_result_of(narrowing, value) &&
+                                     some_choice_gives(side, id.gradient, narrowing, ties, value)
                                : match.residual == 0;
     if (within) explanation.matches.push_back(i);
   }
@@ -206,10 +206,10 @@ bool fits_best(const Explanation& plain) {
   return plain.explained() && (plain.value == 0 || !std::isfinite(plain.value) || least_residual(plain) == 0);
 }
 
-// Returns whether a value that rounding in the side's own type explains as well is what the reduction, which other
+// Returns whether a value that rounding in the side's own type explains as well is what the narrowing, which other
 // elements have shown, makes of it: by chance it lies so much nearer to that, and has no bits below those of the narrow
 // type, once in 2^kBitsNearer.
-bool fits_much_better(const Side& side, Gradient gradient, const Reduction& reduction, const Explanation& reduced,
+bool fits_much_better(const Side& side, Gradient gradient, const Narrowing& narrowing, const Explanation& reduced,
                       const Explanation& plain) {
   constexpr double kBitsNearer = 4;
   const double value = plain.value, own = least_residual(plain);
@@ -217,8 +217,8 @@ bool fits_much_better(const Side& side, Gradient gradient, const Reduction& redu
   const double last = std::ldexp(std::abs(value), -stored);
   double bits = std::log2(own / std::max(least_residual(reduced), last));
   const Element& exact = plain.exact().element;
-  if (reduction.rounds(kResult) && round_to(reduction.narrow, exact.value) != exact.value) {
-    bits = std::max(bits, 0.0) + free_bits(reduction.narrow, stored, value, exact.cancelled);
+  if (narrowing.rounds(kResult) && round_to(narrowing.narrow, exact.value) != exact.value) {
+    bits = std::max(bits, 0.0) + free_bits(narrowing.narrow, stored, value, exact.cancelled);
   }
   return bits >= kBitsNearer;
 }
@@ -237,22 +237,22 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
   return explanation;
 }
 
-Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
+Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Narrowing& narrowing,
                             Cache& cache) {
-  Explanation explanation = explain_with(call, side, id, side.of(id.gradient).at(id.flat), &reduction, cache);
-  const bool may_be_sum = reduction.rounds(kSums) && is_result_of(&reduction, explanation.value);
+  Explanation explanation = explain_with(call, side, id, side.of(id.gradient).at(id.flat), &narrowing, cache);
+  const bool may_be_sum = narrowing.rounds(kSums) && is_result_of(&narrowing, explanation.value);
   if (!explanation.explained() && may_be_sum && std::isfinite(explanation.value)) {
-    try_other_orders(call, side, id, stored_type(reduction.narrow), explanation, cache);
+    try_other_orders(call, side, id, stored_type(narrowing.narrow), explanation, cache);
   }
   return explanation;
 }
 
 Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache) {
   Explanation plain = explain(call, side, id, cache);
-  const FoundReduction* reduction = side.reduction_of(id.gradient);
-  if (reduction == nullptr || fits_best(plain)) return plain;
-  for (const Narrow narrow : reduction->alike) {
-    const Reduction tried{narrow, reduction->steps};
+  const FoundNarrowing* narrowing = side.narrowing_of(id.gradient);
+  if (narrowing == nullptr || fits_best(plain)) return plain;
+  for (const Narrow narrow : narrowing->alike) {
+    const Narrowing tried{narrow, narrowing->steps};
     Explanation reduced = explain_reduced(call, side, id, tried, cache);
     if (reduced.explained() && (!plain.explained() || fits_much_better(side, id.gradient, tried, reduced, plain)))
       return reduced;

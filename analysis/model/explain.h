@@ -20,7 +20,7 @@ struct Explanation {
   double value = 0;
   std::vector<Match> candidates;  // all landings, the exact one first
   std::vector<size_t> matches;    // those whose residual is within their bound
-  bool reduced = false;           // by arithmetic with a reduction, all of the above
+  bool reduced = false;           // by arithmetic with a narrowing, all of the above
   bool explained() const { return !matches.empty(); }
   const Match& exact() const { return candidates.front(); }
 };
@@ -28,10 +28,10 @@ struct Explanation {
 // Explains the side's value of the element, or another `value` in its place.
 Explanation explain(const Call& call, const Side& side, const ElementId& id, Cache& cache);
 Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, Cache& cache);
-// Explains the value by arithmetic with a reduction.
-Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
+// Explains the value by arithmetic with a narrowing.
+Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Narrowing& narrowing,
                             Cache& cache);
-// Explains the value by the side's arithmetic or, if that fails or fits much worse, with the side's reduction.
+// Explains the value by the side's arithmetic or, if that fails or fits much worse, with the side's narrowing.
 Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache);
 
 // Returns the error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.

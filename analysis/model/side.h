@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "analysis/model/call.h"
-#include "analysis/model/reduced_precision.h"
+#include "analysis/model/narrowing.h"
 
 namespace msda::analysis {
 
@@ -20,12 +20,12 @@ struct Side {
   Conventions conventions;
   Tensor tensors[kMostGradients];  // by Gradient; without data: the side does not have it
   msda_dtype arithmetic[kMostGradients] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // in which it computes each
-  std::optional<FoundReduction> reduction[kMostGradients];  // of less precision than that, if found
+  std::optional<FoundNarrowing> narrowing[kMostGradients];  // of less precision than that, if found
 
   const Tensor& of(Gradient gradient) const { return tensors[gradient.place()]; }
   msda_dtype arithmetic_of(Gradient gradient) const { return arithmetic[gradient.place()]; }
-  const FoundReduction* reduction_of(Gradient gradient) const {
-    const auto& found = reduction[gradient.place()];
+  const FoundNarrowing* narrowing_of(Gradient gradient) const {
+    const auto& found = narrowing[gradient.place()];
     return found ? &*found : nullptr;
   }
   // Returns the side as if it computed the gradient in this arithmetic.

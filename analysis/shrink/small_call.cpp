@@ -124,7 +124,7 @@ Side SmallCalls::make_side(const Recipe& recipe, const Side& whole, const Unchan
   };
   for (const Gradient gradient : call.gradients()) {
     const Tensor& from = whole.of(gradient);
-    side.reduction[gradient.place()].reset();
+    side.narrowing[gradient.place()].reset();
     if (!from) continue;
     OwnedTensor& tensor = small.tensors.emplace_back(gradient.name(), from.dtype, call.shape_of(gradient));
     const auto size = static_cast<size_t>(kernels::bytes_of(from.dtype));

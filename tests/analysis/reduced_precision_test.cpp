@@ -172,7 +172,7 @@ TEST_P(Reduced, NamesTypeStepsAndSide) {
   }
 }
 
-// Under a tolerance that plain float32 meets and the reduction misses, elements are off by it even where the wide
+// Under a tolerance that plain float32 meets and the narrowing misses, elements are off by it even where the wide
 // bounds of float32 would explain them.
 TEST_P(Reduced, NamesWhatRoundingCouldExplain) {
   const Gradients plain = reduced(problem, problem.conventions, tf32_even, {});
@@ -301,7 +301,7 @@ TEST_P(Reduced, ExcusesNoOperandThatIsSlightlyWrong) {
   }
 }
 
-// Faults among elements that a reduction explains, on either side: all of them are found, and nothing else is.
+// Faults among elements that a narrowing explains, on either side: all of them are found, and nothing else is.
 TEST_P(Reduced, HidesNoFault) {
   for (const Type& type : {kNarrowTypes[1], kNarrowTypes[3]}) {
     for (const bool in_reference : {true, false}) {
@@ -358,7 +358,7 @@ TEST(ReducedPrecision, LeavesTheCellBoundaryItsName) {
   EXPECT_EQ(boundaries, 1);
 }
 
-// Locations rounded to bfloat16 land in cells that no rounding of their coordinates reaches: that is the reduction's.
+// Locations rounded to bfloat16 land in cells that no rounding of their coordinates reaches: that is the narrowing's.
 TEST_P(Reduced, IsNoCellBoundaryWhereLocationsAreRounded) {
   const TestMaterial material =
       plant(false, bfloat16, {"grad_output", "attention_weights", "value", "sampling_locations"});
@@ -374,7 +374,7 @@ TEST_P(Reduced, IsNoCellBoundaryWhereLocationsAreRounded) {
   EXPECT_GT(other_cell, 0);
 }
 
-// Too few numbers to decide: no reduction is claimed.
+// Too few numbers to decide: no narrowing is claimed.
 TEST(ReducedPrecision, NeedsEvidence) {
   const Problem problem =
       make_problem({1, 1, 4, 1, 1, {{4, 4}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, false}, MSDA_FLOAT32, 6);

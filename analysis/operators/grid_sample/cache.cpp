@@ -17,11 +17,11 @@ std::shared_ptr<GridSampleCache::Slot> GridSampleCache::slot(const Key& key) {
 }
 
 std::shared_ptr<const GridContributions> GridSampleCache::get(int64_t n, const Precision& precision,
-                                                              const Reduction* reduction) {
-  const bool rounds_locations = reduction != nullptr && reduction->rounds(kLocations);
-  const auto slot = this->slot({n, precision.bits, rounds_locations ? static_cast<int64_t>(reduction->narrow) : -1});
+                                                              const Narrowing* narrowing) {
+  const bool rounds_locations = narrowing != nullptr && narrowing->rounds(kLocations);
+  const auto slot = this->slot({n, precision.bits, rounds_locations ? static_cast<int64_t>(narrowing->narrow) : -1});
   std::call_once(slot->found, [&] {
-    slot->contributions = std::make_shared<const GridContributions>(call_, n, precision, reduction);
+    slot->contributions = std::make_shared<const GridContributions>(call_, n, precision, narrowing);
   });
   return slot->contributions;
 }

@@ -15,7 +15,7 @@ class GridSampleCache final : public Cache {
  public:
   explicit GridSampleCache(const GridSampleCall& call) : call_(call) {}
 
-  std::shared_ptr<const GridContributions> get(int64_t n, const Precision& precision, const Reduction* reduction);
+  std::shared_ptr<const GridContributions> get(int64_t n, const Precision& precision, const Narrowing* narrowing);
 
  private:
   using Key = std::array<int64_t, 3>;

@@ -67,7 +67,7 @@ struct GridSampleCall final : Call {
 
   std::unique_ptr<Cache> new_cache() const override;
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Reduction* reduction, Cache& cache) const override;
+                  const Narrowing* narrowing, Cache& cache) const override;
   Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
   bool has_narrow_kernels() const override { return true; }
 

@@ -20,19 +20,19 @@ Element finished(Element element, const SumBound& sum, const Precision& precisio
   return element;
 }
 
-// Returns a weight that a reduction rounds, and how far the one that was rounded may be from it.
-Uncertain weight_of(const Reduction* reduction, double weight, double error) {
+// Returns a weight that a narrowing rounds, and how far the one that was rounded may be from it.
+Uncertain weight_of(const Narrowing* narrowing, double weight, double error) {
   const Uncertain exact{weight, error};
-  return reduction == nullptr ? exact : reduction->round(kInterpolationWeights, exact);
+  return narrowing == nullptr ? exact : narrowing->round(kInterpolationWeights, exact);
 }
 
-Uncertain addend_of(const Reduction* reduction, const Uncertain& weight, double factor) {
+Uncertain addend_of(const Narrowing* narrowing, const Uncertain& weight, double factor) {
   const Uncertain addend{weight.value * factor, weight.error * std::abs(factor)};
-  return reduction == nullptr ? addend : reduction->round(kAddends, addend);
+  return narrowing == nullptr ? addend : narrowing->round(kAddends, addend);
 }
 
-double given(const Reduction* reduction, Step step, double input) {
-  return reduction == nullptr ? input : reduction->round(step, input);
+double given(const Narrowing* narrowing, Step step, double input) {
+  return narrowing == nullptr ? input : narrowing->round(step, input);
 }
 
 // Rounding goes farthest where all of them are added, and none cancels the others.
@@ -45,7 +45,7 @@ void finish(TiedSum& ties, const Precision& precision) {
 }
 
 Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
-                      const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
+                      const GridContributions& contributions, const Precision& precision, const Narrowing* narrowing) {
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
@@ -54,7 +54,7 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
   TiedSum ties;
   for (const auto& [sample, weight, error, is_signed] : contributions.exact(pixel.at)) {
     const double go =
-        given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
+        given(narrowing, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
     const double sign = is_signed ? weight : Uncertain{weight, error}.sign();
     // Kernels may add a sample several times here, with weights that are 0 or cancel.
     if (!std::isfinite(go) && call.interpolation != MSDA_NEAREST) element.may_be_nan = true;
@@ -64,12 +64,12 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
       if (std::isnan(go)) element.may_be_nan = true;
       continue;
     }
-    const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
+    const Uncertain term = addend_of(narrowing, weight_of(narrowing, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
     changes.add(term.error, 0, 1);
     if (is_whole) {
       const bool is_tied = error > 0;
-      const Uncertain whole = is_tied ? addend_of(reduction, weight_of(reduction, 1, 0), go) : term;
+      const Uncertain whole = is_tied ? addend_of(narrowing, weight_of(narrowing, 1, 0), go) : term;
       (is_tied ? ties.tied : ties.certain).push_back(whole.value);
       ties.from_rounding += whole.error;
     }
@@ -127,7 +127,7 @@ bool sign_is_open(const GridSampleCall& call, const GridSampleCall::SampleId& sa
 }
 
 Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place,
-                     const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
+                     const GridContributions& contributions, const Precision& precision, const Narrowing* narrowing) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);
   const auto axis = static_cast<size_t>(flat % call.axes_count);
   const double scale = place[axis].slope;
@@ -145,7 +145,7 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   SumBound sum;
   double magnitude = 0;
   for (int64_t c = 0; c < call.C; ++c) {
-    const double go = given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of(sample, c)));
+    const double go = given(narrowing, kGradOutput, call.grad_output.at(call.grad_output_of(sample, c)));
     if (std::isinf(go) && sign_is_open(call, sample, c, all, precision)) {
       element.may_be_nan = true;
       element.partials.add(0, INFINITY);
@@ -155,9 +155,9 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
       const Read& read = all[i];
       if (read.pixel < 0 && std::isfinite(read.weight)) continue;  // else NaN * 0
       const double v =
-          read.pixel < 0 ? 0 : given(reduction, kValue, call.input.at(call.input_of(sample.n, c, read.pixel)));
+          read.pixel < 0 ? 0 : given(narrowing, kValue, call.input.at(call.input_of(sample.n, c, read.pixel)));
       const double factor = go * scale * v;
-      const Uncertain term = addend_of(reduction, weight_of(reduction, read.weight, 0), factor);
+      const Uncertain term = addend_of(narrowing, weight_of(narrowing, read.weight, 0), factor);
       sum.add(term.value, static_cast<int>(i), at_least_1(scale) * at_least_1(go) * at_least_1(v));
       part += term.value;
       magnitude += std::abs(factor);
@@ -217,14 +217,14 @@ Addends pixel_addends(const GridSampleCall& call, const GridSampleCall::PixelId&
 std::unique_ptr<Cache> GridSampleCall::new_cache() const { return std::make_unique<GridSampleCache>(*this); }
 
 Element GridSampleCall::element(const Conventions&, const ElementId& id, const Place& place,
-                                const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
+                                const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
   const int64_t n = id.gradient.scattered() ? pixel_of(id.flat).n : sample_of(id.flat).n;
-  const auto contributions = static_cast<GridSampleCache&>(cache).get(n, precisions.coordinates, reduction);
+  const auto contributions = static_cast<GridSampleCache&>(cache).get(n, precisions.coordinates, narrowing);
   if (!id.gradient.scattered()) {
-    return grid_element(*this, id.flat, place, *contributions, precisions.rest, reduction);
+    return grid_element(*this, id.flat, place, *contributions, precisions.rest, narrowing);
   }
   const PixelId pixel = pixel_of(id.flat);
-  return pixel_element(*this, pixel, *contributions, precisions.rest, reduction);
+  return pixel_element(*this, pixel, *contributions, precisions.rest, narrowing);
 }
 
 Addends GridSampleCall::addends(const Conventions& side_conventions, const ElementId& id, Cache& cache) const {

@@ -60,7 +60,7 @@ double most_weight(const GridSampleCall& call, bool sloped) {
 }
 
 GridContributions::GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision,
-                                     const Reduction* reduction) {
+                                     const Narrowing* narrowing) {
   std::vector<Found> exact, computed;
   from_anywhere_.resize(static_cast<size_t>(call.C));
   const double rounding = weight_error(call.interpolation, precision);
@@ -69,7 +69,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     Place written;
     for (int axis = 0; axis < call.axes_count; ++axis) {
       const Axis where = call.axis_of({n, at}, axis);
-      along.push_back(call.landings(call.conventions, call.rounded(where, reduction), precision));
+      along.push_back(call.landings(call.conventions, call.rounded(where, narrowing), precision));
       written.push_back(call.evaluations(call.conventions, where, call.arithmetic()).front().landing);
     }
     const size_t first = exact.size();

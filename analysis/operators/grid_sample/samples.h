@@ -46,7 +46,7 @@ class GridContributions {
     double weight_error;  // bound on the effect of the coordinates' errors and of evaluating it; 0 for computed addends
     bool is_signed;       // whatever its error: those of the weights along the axes leave no sign open
   };
-  GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision, const Reduction* reduction);
+  GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision, const Narrowing* narrowing);
 
   // Returns addends with exact weights, and with weight 0 and its error for samples that only rounding brings here.
   std::span<const Addend> exact(int64_t pixel) const { return of(exact_, exact_begin_, pixel); }

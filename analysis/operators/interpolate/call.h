@@ -84,7 +84,7 @@ struct InterpolateCall final : ImageScatterCall {
   std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
                                       msda_dtype arithmetic) const override;
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Reduction* reduction, Cache& cache) const override;
+                  const Narrowing* narrowing, Cache& cache) const override;
 
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;

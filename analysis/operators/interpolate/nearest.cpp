@@ -101,8 +101,8 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Conventions&, const A
 }
 
 Element InterpolateCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                 const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
-  if (!is_nearest()) return ScatterCall::element(side_conventions, id, place, precisions, reduction, cache);
+                                 const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
+  if (!is_nearest()) return ScatterCall::element(side_conventions, id, place, precisions, narrowing, cache);
   const auto at = to_.at(id.flat);
   Readers along[3] = {{0, 1}, {0, 1}, {0, 1}};
   int64_t rest = at.place;
@@ -118,7 +118,7 @@ Element InterpolateCall::element(const Conventions& side_conventions, const Elem
       for (int64_t x = along[0].first; x < along[0].end; ++x) {
         const int64_t pixel = (z * sides[1].out + y) * sides[0].out + x;
         double number = grad_output.at(from_.flat({pixel, at.channel}));
-        if (reduction != nullptr) number = reduction->round(kGradOutput, number);
+        if (narrowing != nullptr) number = narrowing->round(kGradOutput, number);
         sum.add(number, 0, 1);
         element.partials.add(number, std::abs(number));
       }

@@ -88,15 +88,15 @@ std::vector<Evaluation> MsdaCall::evaluations(const Conventions& side_convention
 std::unique_ptr<Cache> MsdaCall::new_cache() const { return std::make_unique<ContributionCache>(*this); }
 
 Element MsdaCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                          const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
+                          const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
     const auto contributions =
-        contributions_in(cache).get(side_conventions, pixel.b, pixel.m, pixel.l, precisions.coordinates, reduction);
-    return pixel_element(*this, pixel, contributions->exact(pixel.s), precisions.rest, reduction);
+        contributions_in(cache).get(side_conventions, pixel.b, pixel.m, pixel.l, precisions.coordinates, narrowing);
+    return pixel_element(*this, pixel, contributions->exact(pixel.s), precisions.rest, narrowing);
   }
   return sample_element(*this, side_conventions, sample_of(id.gradient, id.flat), id.gradient,
-                        axis_of(id.gradient, id.flat), place[0], place[1], precisions.rest, reduction);
+                        axis_of(id.gradient, id.flat), place[0], place[1], precisions.rest, narrowing);
 }
 
 Addends MsdaCall::addends(const Conventions& side_conventions, const ElementId& id, Cache& cache) const {

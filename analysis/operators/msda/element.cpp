@@ -22,21 +22,21 @@ CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, i
 
 Element sample_element(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
                        int axis, const Landing& x, const Landing& y, const Precision& precision,
-                       const Reduction* reduction) {
+                       const Narrowing* narrowing) {
   const auto rows = corner_rows(conventions, call.levels[static_cast<size_t>(sample.l)], x.low, y.low);
-  return sample_element(call, sample, gradient, axis, x, y, rows, precision, reduction);
+  return sample_element(call, sample, gradient, axis, x, y, rows, precision, narrowing);
 }
 
 Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
                        const Landing& y, const CornerRows& rows, const Precision& precision,
-                       const Reduction* reduction) {
+                       const Narrowing* narrowing) {
   Element element;
   if (x.skipped || y.skipped) return element;
-  if (reduction != nullptr && reduction->rounds(kInnerSteps)) {
-    return reduced_sample_element(call, sample, gradient, axis, x, y, rows, precision, *reduction);
+  if (narrowing != nullptr && narrowing->rounds(kInnerSteps)) {
+    return reduced_sample_element(call, sample, gradient, axis, x, y, rows, precision, *narrowing);
   }
   const auto given = [&](Step step, double input) {
-    return reduction == nullptr ? input : reduction->round(step, input);
+    return narrowing == nullptr ? input : narrowing->round(step, input);
   };
   const int64_t grad_output_row = sample.grad_output_row(call);
   const bool weights = gradient == MsdaGradient::kAttentionWeights;
@@ -105,11 +105,11 @@ std::span<const Contributions::Addend> Contributions::ByPixel::of(int64_t s) con
 }
 
 Contributions::Contributions(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                             const Precision& precision, const Reduction* reduction)
+                             const Precision& precision, const Narrowing* narrowing)
     : call_(&call), conventions_(conventions), b_(b), m_(m), l_(l) {
   constexpr int64_t kMostQueries = int64_t{1} << 31, kMostPoints = int64_t{1} << 28;
   if (call.Q > kMostQueries || call.P > kMostPoints) throw std::length_error("too many queries or points to examine");
-  find_exact(precision, reduction);
+  find_exact(precision, narrowing);
 }
 
 namespace {
@@ -120,7 +120,7 @@ Contributions::Addend named(const SampleId& sample, int32_t corner, double weigh
 
 }  // namespace
 
-void Contributions::find_exact(const Precision& precision, const Reduction* reduction) {
+void Contributions::find_exact(const Precision& precision, const Narrowing* narrowing) {
   const MsdaCall& call = *call_;
   const LevelSize& level = this->level();
   std::vector<Found> found;
@@ -130,7 +130,7 @@ void Contributions::find_exact(const Precision& precision, const Reduction* redu
       const SampleId sample{b_, q, m_, l_, p};
       const auto at = [&](int axis) {
         const double location = sample.location(call, axis);
-        return reduction == nullptr ? location : reduction->round(kLocations, location);
+        return narrowing == nullptr ? location : narrowing->round(kLocations, location);
       };
       const auto xs = landings(conventions_, at(0), level.width, precision);
       const auto ys = landings(conventions_, at(1), level.height, precision);
@@ -215,13 +215,13 @@ std::shared_ptr<ContributionCache::Slot> ContributionCache::slot(const Key& key)
 
 std::shared_ptr<const Contributions> ContributionCache::get(const Conventions& conventions, int64_t b, int64_t m,
                                                             int64_t l, const Precision& precision,
-                                                            const Reduction* reduction) {
-  const bool rounds_locations = reduction != nullptr && reduction->rounds(kLocations);
-  const int64_t narrow = rounds_locations ? static_cast<int64_t>(reduction->narrow) : -1;
+                                                            const Narrowing* narrowing) {
+  const bool rounds_locations = narrowing != nullptr && narrowing->rounds(kLocations);
+  const int64_t narrow = rounds_locations ? static_cast<int64_t>(narrowing->narrow) : -1;
   const auto slot = this->slot(
       {conventions.dialect, conventions.padding, conventions.align_corners, precision.bits, narrow, b, m, l});
   std::call_once(slot->found, [&] {
-    slot->contributions = std::make_shared<const Contributions>(*call_, conventions, b, m, l, precision, reduction);
+    slot->contributions = std::make_shared<const Contributions>(*call_, conventions, b, m, l, precision, narrowing);
   });
   return slot->contributions;
 }
@@ -237,7 +237,7 @@ std::pair<int64_t, int64_t> sources(const MsdaCall& call, const PixelId& pixel, 
 }  // namespace
 
 Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
-                      const Precision& precision, const Reduction* reduction) {
+                      const Precision& precision, const Narrowing* narrowing) {
   Element element;
   SumBound sum;
   for (const auto& addend : exact) {
@@ -251,8 +251,8 @@ Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<cons
       continue;
     }
     Uncertain term{addend.weight * factor, addend.weight_error * std::abs(factor)};
-    if (reduction != nullptr) {
-      term = reduced_addend(*reduction, {addend.weight, addend.weight_error}, go, attention,
+    if (narrowing != nullptr) {
+      term = reduced_addend(*narrowing, {addend.weight, addend.weight_error}, go, attention,
                             Precision::of(call.arithmetic()).unit);
     }
     sum.add(term.value, 0, at_least_1(go) * at_least_1(attention));

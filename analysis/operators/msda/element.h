@@ -20,14 +20,14 @@ using CornerRows = std::array<int64_t, 4>;
 CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, int32_t low_x, int32_t low_y);
 
 // Returns a sample's gradients with the cells in which it landed; `rows` are those of the cells, or others, to compute
-// what a fault would give. With a reduction: the value that it gives, and the bound on what all other rounding does to
+// what a fault would give. With a narrowing: the value that it gives, and the bound on what all other rounding does to
 // that.
 Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
                        const Landing& y, const CornerRows& rows, const Precision& precision,
-                       const Reduction* reduction = nullptr);
+                       const Narrowing* narrowing = nullptr);
 Element sample_element(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
                        int axis, const Landing& x, const Landing& y, const Precision& precision,
-                       const Reduction* reduction = nullptr);
+                       const Narrowing* narrowing = nullptr);
 
 // The samples that reach each pixel of one batch, head and level, with one set of conventions.
 class Contributions {
@@ -42,10 +42,10 @@ class Contributions {
     int32_t p() const { return p_corner / 4; }
     int32_t corner() const { return p_corner % 4; }
   };
-  // Throws std::length_error for more queries or points than an addend can name. A reduction may
+  // Throws std::length_error for more queries or points than an addend can name. A narrowing may
   // round the locations; what else it does is done in pixel_element().
   Contributions(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                const Precision& precision, const Reduction* reduction = nullptr);
+                const Precision& precision, const Narrowing* narrowing = nullptr);
 
   // Returns addends with exact weights, in the order of (q, p, corner). A sample that can only land here through
   // rounding is included, with weight 0 and its error.
@@ -71,7 +71,7 @@ class Contributions {
     int64_t start_ = 0;           // the first pixel
   };
 
-  void find_exact(const Precision& precision, const Reduction* reduction);
+  void find_exact(const Precision& precision, const Narrowing* narrowing);
   void find_computed() const;
   const LevelSize& level() const { return call_->levels[static_cast<size_t>(l_)]; }
 
@@ -89,7 +89,7 @@ class ContributionCache final : public Cache {
  public:
   explicit ContributionCache(const MsdaCall& call) : call_(&call) {}
   std::shared_ptr<const Contributions> get(const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                                           const Precision& precision, const Reduction* reduction = nullptr);
+                                           const Precision& precision, const Narrowing* narrowing = nullptr);
 
  private:
   using Key = std::array<int64_t, 8>;
@@ -105,7 +105,7 @@ class ContributionCache final : public Cache {
 };
 
 Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
-                      const Precision& precision, const Reduction* reduction = nullptr);
+                      const Precision& precision, const Narrowing* narrowing = nullptr);
 
 // Returns the addends of a sample's gradient in the call's own arithmetic: a product for each channel.
 Addends sample_addends(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,

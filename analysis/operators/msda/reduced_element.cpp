@@ -34,16 +34,16 @@ std::array<Uncertain, 4> corner_factors(Gradient gradient, int axis, const Landi
 
 Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis,
                                const Landing& x, const Landing& y, const CornerRows& rows, const Precision& precision,
-                               const Reduction& reduction) {
+                               const Narrowing& narrowing) {
   constexpr double kWeightRoundings = 4, kSampleRoundings = 4;
   const double unit = Precision::of(call.arithmetic()).unit;
   const bool weights = gradient == MsdaGradient::kAttentionWeights;
-  const bool weighs = !weights && reduction.rounds(kWeightedGradOutput);
-  const double attention = weights ? 1 : reduction.round(kAttentionWeights, sample.attention(call));
+  const bool weighs = !weights && narrowing.rounds(kWeightedGradOutput);
+  const double attention = weights ? 1 : narrowing.round(kAttentionWeights, sample.attention(call));
   const double slope = weights ? 1 : axis == 0 ? x.slope : y.slope, scale = weighs ? slope : attention * slope;
   auto factors = corner_factors(gradient, axis, x, y);
   for (Uncertain& factor : factors) {
-    factor = reduction.round(kInterpolationWeights, loosened(factor, kWeightRoundings, unit));
+    factor = narrowing.round(kInterpolationWeights, loosened(factor, kWeightRoundings, unit));
   }
   Element element;
   SumBound sum;
@@ -53,13 +53,13 @@ Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gra
       if (rows[corner] < 0) continue;
       const double v = call.value.at(value_element(call, sample.b, rows[corner], sample.m, d));
       const Uncertain part =
-          loosened(product(factors[corner], {reduction.round(kValue, v), 0}), kSampleRoundings, unit);
+          loosened(product(factors[corner], {narrowing.round(kValue, v), 0}), kSampleRoundings, unit);
       sampled = {sampled.value + part.value, sampled.error + part.error};
     }
-    Uncertain go{reduction.round(kGradOutput, call.grad_output.at(sample.grad_output_row(call) + d)), 0};
-    if (weighs) go = reduction.round(kWeightedGradOutput, loosened(product(go, {attention, 0}), 1, unit));
+    Uncertain go{narrowing.round(kGradOutput, call.grad_output.at(sample.grad_output_row(call) + d)), 0};
+    if (weighs) go = narrowing.round(kWeightedGradOutput, loosened(product(go, {attention, 0}), 1, unit));
     const Uncertain addend =
-        reduction.round(kAddends, loosened(product(go, reduction.round(kSampledValue, sampled)), 2, unit));
+        narrowing.round(kAddends, loosened(product(go, narrowing.round(kSampledValue, sampled)), 2, unit));
     sum.add(addend.value * scale, 0, at_least_1(scale) * at_least_1(go.value));
     element.from_coordinates += addend.error * std::abs(scale);
   }
@@ -71,18 +71,18 @@ Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gra
   return element;
 }
 
-Uncertain reduced_addend(const Reduction& reduction, Uncertain weight, double grad_output, double attention,
+Uncertain reduced_addend(const Narrowing& narrowing, Uncertain weight, double grad_output, double attention,
                          double unit) {
   constexpr double kWeightRoundings = 4, kProductRoundings = 3;
-  if (reduction.rounds(kInterpolationWeights)) {
-    weight = reduction.round(kInterpolationWeights, loosened(weight, kWeightRoundings, unit));
+  if (narrowing.rounds(kInterpolationWeights)) {
+    weight = narrowing.round(kInterpolationWeights, loosened(weight, kWeightRoundings, unit));
   }
-  Uncertain weighted{reduction.round(kGradOutput, grad_output) * reduction.round(kAttentionWeights, attention), 0};
-  if (reduction.rounds(kWeightedGradOutput)) {
-    weighted = reduction.round(kWeightedGradOutput, loosened(weighted, 1, unit));
+  Uncertain weighted{narrowing.round(kGradOutput, grad_output) * narrowing.round(kAttentionWeights, attention), 0};
+  if (narrowing.rounds(kWeightedGradOutput)) {
+    weighted = narrowing.round(kWeightedGradOutput, loosened(weighted, 1, unit));
   }
   const Uncertain addend = product(weight, weighted);
-  return reduction.rounds(kAddends) ? reduction.round(kAddends, loosened(addend, kProductRoundings, unit)) : addend;
+  return narrowing.rounds(kAddends) ? narrowing.round(kAddends, loosened(addend, kProductRoundings, unit)) : addend;
 }
 
 }  // namespace msda::analysis

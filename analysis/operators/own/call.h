@@ -29,7 +29,7 @@ class OwnCall final : public Call {
 
   std::unique_ptr<Cache> new_cache() const override { return std::make_unique<Cache>(); }
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Reduction* reduction, Cache& cache) const override;
+                  const Narrowing* narrowing, Cache& cache) const override;
   Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
   bool adds_to_output() const override;
   std::unique_ptr<Additions> additions(Gradient gradient) const override;

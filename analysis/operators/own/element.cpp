@@ -38,7 +38,7 @@ std::vector<double> errors_of_weights(const OwnDefinition& is, const ElementId& 
 }  // namespace
 
 Element OwnCall::element(const Conventions&, const ElementId& id, const Place& place, const Precisions& precisions,
-                         const Reduction* reduction, Cache&) const {
+                         const Narrowing* narrowing, Cache&) const {
   const Precision& precision = precisions.rest;
   const OwnCells cells = cells_of(place);
   const auto errors = place.empty() ? std::vector<double>{} : errors_of_weights(*definition_, id, place, cells);
@@ -51,12 +51,12 @@ Element OwnCall::element(const Conventions&, const ElementId& id, const Place& p
     double product = 1, growth = at_least_1(term.weight);
     for (const OwnTerm::Input& input : term.inputs) {
       const double x = tensors[input.tensor].tensor.at(input.flat);
-      product *= reduction == nullptr ? x : reduction->round(kGradOutput, x);
+      product *= narrowing == nullptr ? x : narrowing->round(kGradOutput, x);
       growth *= at_least_1(x);
     }
     const double error = errors.empty() ? 0 : errors[number++];
     Uncertain addend{term.weight * product, error == 0 || product == 0 ? 0 : error * std::abs(product)};
-    if (reduction != nullptr) addend = reduction->round(kAddends, addend);
+    if (narrowing != nullptr) addend = narrowing->round(kAddends, addend);
     sum.add(addend.value, 0, growth);
     if (addend.error > 0) changes.add(addend.error, 0, 1);
     element.partials.add(std::isinf(product) ? Uncertain{term.weight, error}.sign() * product : addend.sign(),

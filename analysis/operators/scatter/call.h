@@ -91,7 +91,7 @@ class ScatterCall : public Call {
 
   std::unique_ptr<Cache> new_cache() const override;
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Reduction* reduction, Cache& cache) const override;
+                  const Narrowing* narrowing, Cache& cache) const override;
   Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
 
   int64_t family_of(Gradient, int64_t) const override { return 0; }

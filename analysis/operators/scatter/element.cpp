@@ -9,16 +9,16 @@
 namespace msda::analysis {
 namespace {
 
-double given(const Reduction* reduction, double x) {
-  return reduction == nullptr ? x : reduction->round(kGradOutput, x);
+double given(const Narrowing* narrowing, double x) {
+  return narrowing == nullptr ? x : narrowing->round(kGradOutput, x);
 }
 
-// Returns a contribution, rounded as a reduction has it.
-Uncertain term_of(const Reduction* reduction, const ScatterTable::Entry& entry, double number) {
+// Returns a contribution, rounded as a narrowing has it.
+Uncertain term_of(const Narrowing* narrowing, const ScatterTable::Entry& entry, double number) {
   Uncertain weight{entry.weight, entry.error};
-  if (reduction != nullptr) weight = reduction->round(kInterpolationWeights, weight);
+  if (narrowing != nullptr) weight = narrowing->round(kInterpolationWeights, weight);
   const Uncertain term{weight.value * number, weight.error * std::abs(number)};
-  return reduction == nullptr ? term : reduction->round(kAddends, term);
+  return narrowing == nullptr ? term : narrowing->round(kAddends, term);
 }
 
 void divide(Element& element, double divisor, const Precision& precision) {
@@ -36,7 +36,7 @@ void divide(Element& element, double divisor, const Precision& precision) {
 std::unique_ptr<Cache> ScatterCall::new_cache() const { return std::make_unique<ScatterCache>(*this); }
 
 Element ScatterCall::element(const Conventions&, const ElementId& id, const Place& place, const Precisions& precisions,
-                             const Reduction* reduction, Cache& cache) const {
+                             const Narrowing* narrowing, Cache& cache) const {
   const Precision& precision = precisions.rest;
   const auto at = to().at(id.flat);
   const ScatterTable& table =
@@ -46,7 +46,7 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
   for (const ScatterTable::Entry& entry : table.exact(at.place)) {
-    const double number = given(reduction, numbers.at(from().flat({entry.source, at.channel})));
+    const double number = given(narrowing, numbers.at(from().flat({entry.source, at.channel})));
     // If rounding decides whether this source comes here, its NaN is no bound.
     const double sign = entry.sign();
     // Kernels may add a source several times here, with weights that are 0 or cancel.
@@ -55,7 +55,7 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
       if (std::isinf(number) && entry.error > 0) element.partials.add(weights_change_sign() ? 0 : number, INFINITY);
       continue;
     }
-    const Uncertain term = term_of(reduction, entry, number);
+    const Uncertain term = term_of(narrowing, entry, number);
     sum.add(term.value, 0, at_least_1(number));
     if (term.error > 0) changes.add(term.error, 0, 1);
     element.partials.add(std::isinf(number) ? sign * number : term.sign(),

@@ -114,8 +114,8 @@ std::vector<Evaluation> ScatterAddCall::evaluations(const Conventions& side_conv
 }
 
 Element ScatterAddCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
-  Element element = ScatterCall::element(side_conventions, id, place, precisions, reduction, cache);
+                                const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
+  Element element = ScatterCall::element(side_conventions, id, place, precisions, narrowing, cache);
   if (place.empty() || place[0].region == 0) return element;
   const double larger = divisor(to_.at(id.flat).place) / most_counted();
   for (double* const x :

@@ -66,7 +66,7 @@ struct ScatterAddCall final : ScatterCall {
   Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis, msda_dtype type) const override;
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Reduction* reduction, Cache& cache) const override;
+                  const Narrowing* narrowing, Cache& cache) const override;
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
   std::vector<Mistake> own_mistakes(const ElementId& id, const Element& exact, Cache& cache) const override;

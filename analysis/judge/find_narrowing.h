@@ -10,10 +10,10 @@
 namespace msda::analysis {
 
 // `unexplained`: elements that the side's own arithmetic does not explain; they say where to look, and others near them
-// are tried as well. A reduction is found if it explains nearly all of those that it is tried on, and errors of their
+// are tried as well. A narrowing is found if it explains nearly all of those that it is tried on, and errors of their
 // sizes would not fit it by chance. Nothing else is assumed of it: an error that is merely as large as TF32's has other
 // bits.
-std::optional<FoundReduction> find_reduction(const Call& call, const Side& side, Gradient gradient,
+std::optional<FoundNarrowing> find_narrowing(const Call& call, const Side& side, Gradient gradient,
                                              const std::vector<int64_t>& unexplained, Cache& cache);
 
 }  // namespace msda::analysis

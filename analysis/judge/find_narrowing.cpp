@@ -1,4 +1,4 @@
-#include "analysis/judge/find_reduced_precision.h"
+#include "analysis/judge/find_narrowing.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,7 +18,7 @@ constexpr size_t kMostTried = 96, kFewestTried = 8;
 // Results that have room for so many more bits than a narrow type, and how few of them say nothing about it.
 constexpr int kFewestFreeBits = 4, kFewestDeciding = 4;
 constexpr int64_t kMostLookedAt = 1024;
-// Bits of evidence with which none of over a thousand reductions passes by chance more than once in 2^50 captures.
+// Bits of evidence with which none of over a thousand narrowings passes by chance more than once in 2^50 captures.
 constexpr double kEvidenceBits = 64;
 
 // Returns the families of some of the elements: one where finding them takes long.
@@ -54,7 +54,7 @@ class Search {
     }
   }
 
-  std::optional<FoundReduction> find(const std::vector<int64_t>& unexplained) {
+  std::optional<FoundNarrowing> find(const std::vector<int64_t>& unexplained) {
     collect(unexplained, kMostTried, kMostLookedAt);
     if (tried_.size() < kFewestTried) return std::nullopt;
     const Steps inputs = call_.input_steps(gradient_), inner = call_.inner_steps(gradient_);
@@ -63,7 +63,7 @@ class Search {
     std::vector<Steps> cast = subsets_of(inner);
     for (Steps& set : cast) set |= inputs | kLocations;
     if (auto found = best_of(cast, /*screens=*/false)) return found;
-    // Sums in the type itself come last, because they hide more than any other reduction. It takes more elements to see
+    // Sums in the type itself come last, because they hide more than any other narrowing. It takes more elements to see
     // whether the values are such sums.
     auto found = best_of({kSums, kSums | kLocations}, /*screens=*/false);
     if (!found) return std::nullopt;
@@ -158,9 +158,9 @@ class Search {
     return is_nearly_all(within);
   }
 
-  // Returns the reduction with one of these sets of steps that explains most; of those the one with the fewest steps.
-  std::optional<FoundReduction> best_of(const std::vector<Steps>& sets, bool screens) {
-    std::optional<FoundReduction> best;
+  // Returns the narrowing with one of these sets of steps that explains most; of those the one with the fewest steps.
+  std::optional<FoundNarrowing> best_of(const std::vector<Steps>& sets, bool screens) {
+    std::optional<FoundNarrowing> best;
     const std::optional<Narrow> of_results = type_of_results();
     for (const Narrow narrow : kNarrowings) {
       if (significand_bits(narrow) >= own_bits_) continue;
@@ -172,7 +172,7 @@ class Search {
         if (result != 0 && narrow != *of_results && set != 0) continue;  // truncated after other steps: hides sums
         auto found = try_out({narrow, set | result});
         if (!found) continue;
-        const auto rank = [](const FoundReduction& r) { return std::pair(-r.fitting, std::popcount(r.steps)); };
+        const auto rank = [](const FoundNarrowing& r) { return std::pair(-r.fitting, std::popcount(r.steps)); };
         if (!best || rank(*found) < rank(*best)) {
           best = std::move(found);
         } else if (rank(*found) == rank(*best) && found->steps == best->steps) {
@@ -183,20 +183,20 @@ class Search {
     return best;
   }
 
-  std::optional<FoundReduction> try_out(const Reduction& reduction) {
-    FoundReduction found{reduction, {reduction.narrow}, std::ssize(tried_)};
+  std::optional<FoundNarrowing> try_out(const Narrowing& narrowing) {
+    FoundNarrowing found{narrowing, {narrowing.narrow}, std::ssize(tried_)};
     // Equal values, though the exact ones differ, have one origin and say it once, and so have relative errors that
     // are equal: a factor. 0 says nothing: it is a number of every type.
     std::set<double> counted{0};
     std::set<int64_t> factors;
     for (const Tried& tried : tried_) {
-      const Explanation explanation = explain_reduced(call_, side_, tried.id, reduction, cache_);
+      const Explanation explanation = explain_reduced(call_, side_, tried.id, narrowing, cache_);
       if (explanation.explained()) {
         ++found.fitting;
         const Match& match = explanation.candidates[explanation.matches.front()];
         const double origin = std::abs(match.element.value) <= match.bound ? 0 : tried.value;
         const bool is_new = factors.insert(factor_of(tried)).second;
-        if (counted.insert(origin).second && is_new) found.chance_bits += chance_bits(tried, reduction, match);
+        if (counted.insert(origin).second && is_new) found.chance_bits += chance_bits(tried, narrowing, match);
       }
       const int64_t misfits = &tried - tried_.data() + 1 - found.fitting;
       if (misfits > 3 + found.fitting / 3) return std::nullopt;  // not worth going on
@@ -217,10 +217,10 @@ class Search {
   }
 
   // Returns how seldom an error of the size that this one has, but of other origin, would have fitted.
-  double chance_bits(const Tried& tried, const Reduction& reduction, const Match& match) const {
+  double chance_bits(const Tried& tried, const Narrowing& narrowing, const Match& match) const {
     double bits = std::max(0.0, std::log2(std::abs(tried.value - tried.exact) / match.bound));
-    const bool rounds_result = reduction.rounds(kResult) && round_to(reduction.narrow, tried.exact) != tried.exact;
-    if (rounds_result) bits += free_bits(reduction.narrow, tried);
+    const bool rounds_result = narrowing.rounds(kResult) && round_to(narrowing.narrow, tried.exact) != tried.exact;
+    if (rounds_result) bits += free_bits(narrowing.narrow, tried);
     return bits;
   }
 
@@ -234,7 +234,7 @@ class Search {
 
 }  // namespace
 
-std::optional<FoundReduction> find_reduction(const Call& call, const Side& side, Gradient gradient,
+std::optional<FoundNarrowing> find_narrowing(const Call& call, const Side& side, Gradient gradient,
                                              const std::vector<int64_t>& unexplained, Cache& cache) {
   return Search(call, side, gradient, cache).find(unexplained);
 }

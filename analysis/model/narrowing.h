@@ -26,7 +26,7 @@ using Steps = unsigned;
 inline constexpr Step kSteps[] = {kGradOutput,   kAttentionWeights,   kValue,   kLocations, kInterpolationWeights,
                                   kSampledValue, kWeightedGradOutput, kAddends, kSums,      kResult};
 
-struct Reduction {
+struct Narrowing {
   Narrow narrow = Narrow::kTf32Even;
   Steps steps = 0;
 
@@ -35,11 +35,11 @@ struct Reduction {
   Uncertain round(Step step, const Uncertain& x) const { return rounds(step) ? round_to(narrow, x) : x; }
 };
 
-// A reduction that a side's values of a gradient have, and how that was decided.
-struct FoundReduction : Reduction {
+// A narrowing that a side's values of a gradient have, and how that was decided.
+struct FoundNarrowing : Narrowing {
   std::vector<Narrow> alike;  // all that fit as well as `narrow`, which is the first of them
   int64_t tried = 0;          // elements that arithmetic in the tensors' type does not explain
-  int64_t fitting = 0;        // those of them that the reduction explains
+  int64_t fitting = 0;        // those of them that the narrowing explains
   double chance_bits = 0;     // errors of the same sizes, but of other origin, fit so well once in 2^chance_bits
 };
 
