@@ -8,10 +8,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "recorder/process/fenced_process.h"
+
 namespace msda::replay {
 namespace {
 
 constexpr const char* kRefused = "the addend was refused";
+constexpr size_t kPiece = 1 << 17;  // words sent at a time
 
 }  // namespace
 
@@ -72,26 +75,48 @@ std::string OpenedCall::find(const msda_own_element& element, uint64_t& place) c
   return "";
 }
 
-Answers::Answers(const msda_own_operator_description& description, const OpenedCall& call, size_t output)
-    : of_(description), call_(call), output_(description.outputs[output]), number_(static_cast<int32_t>(output)) {}
+Answers::Answers(process::Channel& channel, const msda_own_operator_description& description, const OpenedCall& call,
+                 size_t output)
+    : of_(description),
+      call_(call),
+      output_(description.outputs[output]),
+      number_(static_cast<int32_t>(output)),
+      channel_(channel) {}
 
-std::vector<int64_t> Answers::index_of(int64_t flat) const {
+std::vector<int64_t> Answers::begin(int64_t flat) {
+  element_ = flat;
   const std::vector<int64_t>& shape = call_.shape(static_cast<size_t>(output_.tensor));
   std::vector<int64_t> index(MSDA_OWN_MOST_DIMENSIONS, 0);
   for (size_t i = shape.size(); i-- > 0; flat /= shape[i]) index[i] = flat % shape[i];
   return index;
 }
 
-void Coordinates::of_element(int64_t flat) {
-  fault_.clear();
+void Answers::take_fault(const std::string& fault) {
+  if (fault.empty() || !answer_.fault.empty()) return;
+  answer_.element = element_;
+  answer_.fault = fault;
+}
+
+void Answers::send_if(bool enough) {
+  if (!enough) return;
+  if (!channel_.send_data(std::as_bytes(std::span(words_)))) process::end_process();
+  words_.clear();
+}
+
+LibraryProcess::Answer Answers::finish() {
+  send_if(true);
+  return answer_;
+}
+
+void Coordinates::add_element(int64_t flat) {
   msda_own_coordinate coordinates[MSDA_OWN_MOST_COORDINATES] = {};
   for (msda_own_coordinate& coordinate : coordinates) coordinate.location.tensor = -1;
-  const std::vector<int64_t> index = index_of(flat);
-  if (const char* fault = of_.coordinates(&call_.call(), call_.state(), number_, index.data(), coordinates)) {
-    take_fault(shown(fault, 200));
-  }
-  for (int32_t i = 0; i < output_.coordinate_count && fault_.empty(); ++i) take_fault(add(coordinates[i]));
-  if (words_.size() >= full_) send_(words_);
+  const std::vector<int64_t> index = begin(flat);
+  const char* refused = of_.coordinates(&call_.call(), call_.state(), number_, index.data(), coordinates);
+  std::string fault = refused == nullptr ? "" : shown(refused, 200);
+  for (int32_t i = 0; i < output_.coordinate_count && fault.empty(); ++i) fault = add(coordinates[i]);
+  take_fault(fault);
+  send_if(words_.size() >= kPiece);
 }
 
 std::string Coordinates::add(const msda_own_coordinate& coordinate) {
@@ -120,8 +145,9 @@ std::string Coordinates::add(const msda_own_coordinate& coordinate) {
   return "";
 }
 
-Addends::Addends(const msda_own_operator_description& description, const OpenedCall& call, size_t output)
-    : Answers(description, call, output) {
+Addends::Addends(process::Channel& channel, const msda_own_operator_description& description, const OpenedCall& call,
+                 size_t output)
+    : Answers(channel, description, call, output) {
   long double most = output_.addends;
   for (int32_t i = 0; i < output_.over_count; ++i) {
     most *= static_cast<long double>(call.sizes()[static_cast<size_t>(output_.over[i])]);
@@ -129,11 +155,10 @@ Addends::Addends(const msda_own_operator_description& description, const OpenedC
   most_ = static_cast<int64_t>(std::min(most, 0x1p62L));
 }
 
-void Addends::of_element(int64_t flat, std::span<const int32_t> cells) {
-  fault_.clear();
+void Addends::add_element(int64_t flat, std::span<const int32_t> cells) {
   last_ = -2;
-  if (too_many_) return words_.push_back(words::kEndOfElement);
-  const std::vector<int64_t> index = index_of(flat);
+  const std::vector<int64_t> index = begin(flat);
+  if (answer_.has_too_many) return words_.push_back(words::kEndOfElement);
   int64_t wide[MSDA_OWN_MOST_COORDINATES] = {};
   std::copy_n(cells.begin(), std::min(cells.size(), std::size(wide)), wide);
   const char* fault = of_.addends(&call_.call(), call_.state(), number_, index.data(), wide, take, this);
@@ -145,13 +170,13 @@ const char* Addends::take(void* to, const msda_own_addend* addend) {
   Addends& all = *static_cast<Addends*>(to);
   const std::string fault = addend == nullptr ? "gives add() a null addend" : all.add(*addend);
   all.take_fault(fault);
-  if (all.words_.size() >= all.full_) all.send_(all.words_);
+  all.send_if(all.words_.size() >= kPiece);
   return fault.empty() ? nullptr : kRefused;
 }
 
 std::string Addends::add(const msda_own_addend& addend) {
-  if (too_many_ || ++count_ > MSDA_OWN_MOST_ADDENDS) {
-    too_many_ = true;
+  if (answer_.has_too_many || ++count_ > MSDA_OWN_MOST_ADDENDS) {
+    answer_.has_too_many = true;
     return fmt::format("has more than {} addends, the most that are looked at", MSDA_OWN_MOST_ADDENDS);
   }
   const int64_t number = addend.number;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "recorder/process/channel.h"
 #include "replay/own/library_process.h"
 
 namespace msda::replay {
@@ -45,41 +45,36 @@ class OpenedCall {
   void* state_ = nullptr;
 };
 
-// Words of the elements of one request, and the first fault of the last element.
+// Answers one request: the words of its elements, which are sent in pieces, and the first fault.
 class Answers {
  public:
-  std::vector<uint64_t>& words() { return words_; }
-  const std::string& fault() const { return fault_; }
-  bool has_too_many() const { return too_many_; }
-  using Send = std::function<void(std::vector<uint64_t>&)>;
-  void when_full(size_t words, Send send) {
-    full_ = words;
-    send_ = std::move(send);
-  }
+  Answers(process::Channel& channel, const msda_own_operator_description& description, const OpenedCall& call,
+          size_t output);
+  // Sends what is left.
+  LibraryProcess::Answer finish();
 
  protected:
-  Answers(const msda_own_operator_description& description, const OpenedCall& call, size_t output);
-  std::vector<int64_t> index_of(int64_t flat) const;
-  void take_fault(const std::string& fault) {
-    if (fault_.empty()) fault_ = fault;
-  }
+  // Begins an element, and returns its index.
+  std::vector<int64_t> begin(int64_t flat);
+  void take_fault(const std::string& fault);
+  void send_if(bool enough);
 
   const msda_own_operator_description& of_;
   const OpenedCall& call_;
   const msda_own_output& output_;
   int32_t number_;
   std::vector<uint64_t> words_;
-  std::string fault_;
-  bool too_many_ = false;
-  size_t full_ = 0;
-  Send send_;
+  LibraryProcess::Answer answer_;
+
+ private:
+  process::Channel& channel_;
+  int64_t element_ = 0;
 };
 
 class Coordinates : public Answers {
  public:
-  Coordinates(const msda_own_operator_description& description, const OpenedCall& call, size_t output)
-      : Answers(description, call, output) {}
-  void of_element(int64_t flat);
+  using Answers::Answers;
+  void add_element(int64_t flat);
 
  private:
   std::string add(const msda_own_coordinate& coordinate);
@@ -87,8 +82,9 @@ class Coordinates : public Answers {
 
 class Addends : public Answers {
  public:
-  Addends(const msda_own_operator_description& description, const OpenedCall& call, size_t output);
-  void of_element(int64_t flat, std::span<const int32_t> cells);
+  Addends(process::Channel& channel, const msda_own_operator_description& description, const OpenedCall& call,
+          size_t output);
+  void add_element(int64_t flat, std::span<const int32_t> cells);
 
  private:
   static const char* take(void* to, const msda_own_addend* addend);

@@ -172,40 +172,19 @@ bool LibraryServer::close(int64_t number) {
 }
 
 LibraryServer::Answer LibraryServer::coordinates(int64_t call, size_t output, int64_t first, int64_t count) {
-  Coordinates all(*description_, *calls_.at(call), output);
-  return answer(all, first, count, [&](int64_t flat) { all.of_element(flat); });
+  Coordinates all(channel_, *description_, *calls_.at(call), output);
+  for (int64_t i = 0; i < count; ++i) all.add_element(first + i);
+  return all.finish();
 }
 
 LibraryServer::Answer LibraryServer::addends(int64_t call, size_t output, int64_t first, int64_t count,
                                              const std::vector<int32_t>& cells) {
-  Addends all(*description_, *calls_.at(call), output);
+  Addends all(channel_, *description_, *calls_.at(call), output);
   const size_t each = cells.size() / static_cast<size_t>(std::max(count, int64_t{1}));
-  return answer(all, first, count, [&](int64_t flat) {
-    all.of_element(flat, std::span(cells).subspan(static_cast<size_t>(flat - first) * each, each));
-  });
-}
-
-// Sends the words that add_element() writes for each element, in pieces.
-template <class Answers, class Element>
-LibraryServer::Answer LibraryServer::answer(Answers& all, int64_t first, int64_t count, const Element& add_element) {
-  constexpr size_t kPiece = 1 << 17;
-  all.when_full(kPiece, [this](std::vector<uint64_t>& words) { send(words); });
-  Answer answer;
-  for (int64_t flat = first; flat < first + count; ++flat) {
-    add_element(flat);
-    if (!all.fault().empty() && answer.element == -1) {
-      answer.element = flat;
-      answer.fault = all.fault();
-    }
+  for (int64_t i = 0; i < count; ++i) {
+    all.add_element(first + i, std::span(cells).subspan(static_cast<size_t>(i) * each, each));
   }
-  answer.has_too_many = all.has_too_many();
-  send(all.words());
-  return answer;
-}
-
-void LibraryServer::send(std::vector<uint64_t>& words) {
-  if (!channel_.send_data(std::as_bytes(std::span(words)))) process::end_process();
-  words.clear();
+  return all.finish();
 }
 
 }  // namespace msda::replay

@@ -43,10 +43,6 @@ class LibraryServer {
   Answer addends(int64_t call, size_t output, int64_t first, int64_t count, const std::vector<int32_t>& cells);
 
  private:
-  template <class Answers, class Element>
-  Answer answer(Answers& all, int64_t first, int64_t count, const Element& add_element);
-  void send(std::vector<uint64_t>& words);
-
   process::Channel& channel_;
   int cpu_seconds_;
   const msda_own_operator_description* description_ = nullptr;
