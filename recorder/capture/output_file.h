@@ -36,7 +36,6 @@ class OutputFile {
 
   // Makes it the file at `path`, for good.
   void publish();
-  bool is_published() const { return published_; }
   // Makes it a file that is removed in the end.
   void withdraw() { published_ = false; }
   // Returns whether `path` is this file. Call it only after publish().

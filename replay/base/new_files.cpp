@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "recorder/capture/capture.h"
 #include "replay/base/errors.h"
 #include "replay/base/same_file.h"
 
@@ -57,6 +58,14 @@ int write_all(int fd, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(written));
   }
   return 0;
+}
+
+void with_shown_name(const std::string& temporary, const std::string& shown, const std::function<void()>& write) try {
+  write();
+} catch (const capture::Error& error) {
+  const std::string_view why = error.what();
+  if (!why.starts_with(temporary)) throw;  // of another capture, which is read
+  throw BadInput(fmt::format("{}{}", shown, why.substr(temporary.size())));
 }
 
 std::string NewFiles::shown(const std::string& path) const { return flag_ + (flag_.empty() ? "" : " ") + path; }

@@ -1,6 +1,7 @@
 // Files that a command creates: each appears complete or not at all, and replaces only files of its kind, if asked.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@ namespace msda::replay {
 
 // Writes all of the text, also in parts. Returns 0 or an errno.
 int write_all(int fd, std::string_view text);
+
+// Runs what writes a capture to a temporary file. Its errors name the file that was asked for in place of that.
+void with_shown_name(const std::string& temporary, const std::string& shown, const std::function<void()>& write);
 
 // Its files are in one folder. Until they are published they are in a temporary one beside them.
 class NewFiles {

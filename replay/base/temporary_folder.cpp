@@ -72,7 +72,9 @@ void handle_signals() {
 
 TemporaryFolder::TemporaryFolder(const std::string& prefix) : path_(prefix + "XXXXXX") {
   handle_signals();
-  if (mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category());
+  if (mkdtemp(path_.data()) == nullptr) {
+    throw std::system_error(errno, std::generic_category(), path_ + ": cannot make it");
+  }
   for (auto& folder : folders) {
     const char* none = nullptr;
     if (folder.compare_exchange_strong(none, path_.c_str())) return;

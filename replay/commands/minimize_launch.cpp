@@ -34,7 +34,7 @@ using Milliseconds = std::chrono::milliseconds;
 class Trials {
  public:
   Trials(const MinimizeLaunch& what, const RecordedLaunch& recorded)
-      : what_(what), recorded_(recorded), folder_(folder_beside(what.output)) {}
+      : what_(what), recorded_(recorded), folder_(what.output + ".trial-") {}
 
   // Different results of the launches; 0 if it cannot be launched.
   int64_t distinct(const SmallLaunch& launch) {
@@ -74,12 +74,6 @@ class Trials {
 
  private:
   static constexpr Milliseconds kFirstLimit{180'000}, kLeastLimit{20'000};
-
-  static TemporaryFolder folder_beside(const std::string& output) try {
-    return TemporaryFolder(output + ".trial-");
-  } catch (const std::system_error& error) {
-    throw BadInput(fmt::format("{}: cannot create the folder: {}", output, error.code().message()));
-  }
 
   static int64_t distinct_in(const std::string& file) try {
     int64_t most = 0;

@@ -36,11 +36,10 @@ TemporaryFolder temporary_folder() {
   std::error_code error;
   const fs::path temporary = fs::temp_directory_path(error);
   if (error) throw BadInput(fmt::format("no folder for temporary files: TMPDIR: {}; {}", error.message(), kRemedy));
-  const std::string prefix = (fs::absolute(temporary) / "msda-doctor-").string();
   try {
-    return TemporaryFolder(prefix);
+    return TemporaryFolder((fs::absolute(temporary) / "msda-doctor-").string());
   } catch (const std::system_error& failed) {
-    throw BadInput(fmt::format("{}XXXXXX: cannot make it: {}; {}", prefix, failed.code().message(), kRemedy));
+    throw BadInput(fmt::format("{}; {}", failed.what(), kRemedy));
   }
 }
 

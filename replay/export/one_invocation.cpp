@@ -8,7 +8,7 @@
 #include "recorder/capture/writer.h"
 #include "recorder/text/environment.h"
 #include "recorder/writer/version.h"
-#include "replay/base/errors.h"
+#include "replay/base/new_files.h"
 #include "replay/calls/conventions.h"
 
 namespace msda::replay {
@@ -109,36 +109,23 @@ void make_anonymous(Invocation& invocation) {
   }
 }
 
-namespace {
-
-void write(const std::string& path, const IsolatedReader& reader, const Invocation& invocation,
-           Surroundings surroundings) {
-  const capture::CallFacts& facts = invocation.facts;
-  Writer writer(path, Writer::IfExists::kReplace, record::version());
-  writer.write_run(run_of(reader, surroundings), seeds_before(reader, invocation.id));
-  if (surroundings == Surroundings::kAll) add_kernel(writer, reader, facts);
-  writer.begin_invocation(facts, invocation.parameters);
-  for (const TensorInfo& info : invocation.inputs) writer.add_input(view_of(reader.read(info)));
-  for (const TensorInfo& info : invocation.outputs_before) writer.add_output_before(view_of(reader.read(info)));
-  for (const TensorInfo& info : invocation.outputs) writer.add_output(view_of(reader.read(info)));
-  add_results(writer, reader, invocation);
-  add_stages(writer, reader, invocation);
-  writer.add_digests(invocation.digests);
-  writer.flush();
-  writer.close();
-}
-
-}  // namespace
-
 void write_one_invocation(const std::string& path, const std::string& shown, const IsolatedReader& reader,
                           const Invocation& invocation, Surroundings surroundings) {
-  try {
-    write(path, reader, invocation, surroundings);
-  } catch (const capture::Error& error) {
-    const std::string_view why = error.what();
-    if (!why.starts_with(path)) throw;  // of the capture that is read
-    throw BadInput(fmt::format("{}{}", shown, why.substr(path.size())));
-  }
+  with_shown_name(path, shown, [&] {
+    const capture::CallFacts& facts = invocation.facts;
+    Writer writer(path, Writer::IfExists::kReplace, record::version());
+    writer.write_run(run_of(reader, surroundings), seeds_before(reader, invocation.id));
+    if (surroundings == Surroundings::kAll) add_kernel(writer, reader, facts);
+    writer.begin_invocation(facts, invocation.parameters);
+    for (const TensorInfo& info : invocation.inputs) writer.add_input(view_of(reader.read(info)));
+    for (const TensorInfo& info : invocation.outputs_before) writer.add_output_before(view_of(reader.read(info)));
+    for (const TensorInfo& info : invocation.outputs) writer.add_output(view_of(reader.read(info)));
+    add_results(writer, reader, invocation);
+    add_stages(writer, reader, invocation);
+    writer.add_digests(invocation.digests);
+    writer.flush();
+    writer.close();
+  });
 }
 
 }  // namespace msda::replay

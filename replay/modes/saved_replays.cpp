@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <string_view>
-
 #include "kernels/names.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
@@ -18,28 +16,17 @@ SavedReplays::SavedReplays(const std::string& path, const capture::Run& run) : f
     throw BadInput("--save-replays " + path + ": exists; give another name, or remove it");
   }
   temporary_ = files_.create(path, FileKind::kCapture);
-  with_shown_name([&] {
+  with_shown_name(temporary_, path_, [&] {
     writer_.emplace(temporary_, capture::Writer::IfExists::kRefuse, record::version());
     writer_->write_run(run, {});
   });
-}
-
-// Errors name the file that was asked for.
-void SavedReplays::with_shown_name(const std::function<void()>& write) const {
-  try {
-    write();
-  } catch (const capture::Error& error) {
-    const std::string_view why = error.what();
-    if (!why.starts_with(temporary_)) throw;
-    throw BadInput(path_ + std::string(why.substr(temporary_.size())));
-  }
 }
 
 void SavedReplays::add(const capture::Invocation& invocation, const analysis::Call& call,
                        const std::vector<analysis::Side>& sides) {
   capture::CallFacts facts = invocation.facts;
   facts.texts["replayed"] = "invocation " + std::to_string(invocation.id);
-  with_shown_name([&] {
+  with_shown_name(temporary_, path_, [&] {
     writer_->begin_invocation(facts);
     for (const analysis::Side& side : sides) {
       const std::string dialect = operator_of(invocation) == "msda" ? kernels::name_of(side.conventions.dialect) : "";
@@ -50,7 +37,7 @@ void SavedReplays::add(const capture::Invocation& invocation, const analysis::Ca
 }
 
 void SavedReplays::publish() {
-  with_shown_name([&] { writer_->close(); });
+  with_shown_name(temporary_, path_, [&] { writer_->close(); });
   files_.publish();
 }
 

@@ -1,7 +1,6 @@
 // The gradients of replays as a capture file of their own, for programs that compare or plot them.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,8 +22,6 @@ class SavedReplays {
   void publish();
 
  private:
-  void with_shown_name(const std::function<void()>& write) const;
-
   NewFiles files_;
   std::string path_, temporary_;
   std::optional<capture::Writer> writer_;
