@@ -16,6 +16,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "recorder/spool/session_file.h"
@@ -65,21 +66,20 @@ Report read_report(int descriptor) {
   Report report;
   std::istringstream file(read_all(descriptor));
   for (std::string line; std::getline(file, line) && !file.eof();) {  // a line without its end is incomplete
-    const auto after = [&](std::string_view word) { return line.substr(word.size()); };
-    if (line.starts_with(Lines::kOutput)) report.output = after(Lines::kOutput);
-    if (line.starts_with(Lines::kSpool)) report.spool = after(Lines::kSpool);
-    if (line.starts_with(Lines::kInvocations)) {
-      report.invocations = std::strtoll(after(Lines::kInvocations).c_str(), nullptr, 10);
-    }
-    if (line.starts_with(Lines::kSurveyed)) {
-      report.surveyed = std::strtoll(after(Lines::kSurveyed).c_str(), nullptr, 10);
-    }
-    if (line.starts_with(Lines::kTrailed)) {
-      report.trailed = std::strtoll(after(Lines::kTrailed).c_str(), nullptr, 10);
-    }
-    if (line.starts_with(Lines::kCompleted)) {
-      report.completed = std::strtoll(after(Lines::kCompleted).c_str(), nullptr, 10);
-    }
+    const auto take = [&](std::string_view word, auto& value) {
+      if (!line.starts_with(word)) return;
+      if constexpr (std::is_same_v<decltype(value), std::string&>) {
+        value = line.substr(word.size());
+      } else {
+        value = std::strtoll(line.c_str() + word.size(), nullptr, 10);
+      }
+    };
+    take(Lines::kOutput, report.output);
+    take(Lines::kSpool, report.spool);
+    take(Lines::kInvocations, report.invocations);
+    take(Lines::kSurveyed, report.surveyed);
+    take(Lines::kTrailed, report.trailed);
+    take(Lines::kCompleted, report.completed);
     report.has_ended = report.has_ended || line.starts_with(Lines::kInvocations) || line == Lines::kUnfinished;
   }
   return report;
