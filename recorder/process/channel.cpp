@@ -41,7 +41,7 @@ bool Channel::send(Kind kind, std::span<const std::byte> bytes) const {
 }
 
 bool Channel::send(const nlohmann::json& message) const {
-  const std::vector<uint8_t> bytes = cbor_of(message);
+  const std::vector<uint8_t> bytes = nlohmann::json::to_cbor(message);
   return send(Kind::kMessage, std::as_bytes(std::span(bytes)));
 }
 
@@ -91,7 +91,7 @@ std::optional<nlohmann::json> Channel::receive_message(uint64_t bytes) const {
     if (!receive_into(std::span(body).subspan(had))) return std::nullopt;
   }
   try {
-    return json_of_cbor(body);  // nothing, if the message is too large
+    return json_of_cbor<nlohmann::json>(body);  // nothing, if the message is too large
   } catch (const nlohmann::json::exception&) {
     errno = EBADMSG;
     return std::nullopt;

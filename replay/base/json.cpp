@@ -13,11 +13,11 @@
 namespace msda::replay {
 
 std::string bytes_of(const Json& json) {
-  const std::vector<uint8_t> bytes = process::cbor_of(json);
+  const std::vector<uint8_t> bytes = Json::to_cbor(json);
   return {bytes.begin(), bytes.end()};
 }
 
-Json json_of_bytes(std::string_view bytes) { return process::ordered_json_of_cbor(std::as_bytes(std::span(bytes))); }
+Json json_of_bytes(std::string_view bytes) { return process::json_of_cbor<Json>(std::as_bytes(std::span(bytes))); }
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

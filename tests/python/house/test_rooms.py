@@ -102,7 +102,7 @@ def test_the_engine_knows_no_operator_by_name():
 def test_cbor_is_read_in_one_place():
     """The wheel's C++ library cannot read CBOR as nlohmann/json does by itself, and nothing else is built with it."""
     readers = {str(path.relative_to(SOURCE)) for path in sources() if re.search(r"\bfrom_(cbor|msgpack|bson|ubjson)\(", path.read_text())}
-    assert readers == {"recorder/process/cbor.cpp"}
+    assert readers == {"recorder/process/cbor.h"}
 
 
 def imported_by(path):
