@@ -9,7 +9,8 @@ function shortNumber(x) {
   return general(x, 3) + units[unit];
 }
 
-const bar = (style, x, bottom, width, height) => path(style, `M${place(x)} ${place(bottom)}h${place(width)}v-${place(height)}h-${place(width)}z`);
+const bar = (style, x, bottom, width, height) =>
+  path(style, `M${place(x)} ${place(bottom)}h${place(width)}v-${place(height)}h-${place(width)}z`);
 
 // How far the recorded numbers are from the expected ones, in ULP: bins of 0, 1, 2 to 3, 4 to 7, ..., each [within the
 // tolerance, out of it]; counts on a logarithmic scale.
@@ -30,17 +31,20 @@ function drawHistogram({ tensor, against, bins, not_finite: notFinite, tightest 
   };
   const shapes = [];
   for (let n = 1; n <= most; n *= 10) {
-    shapes.push(path("grid", `M${left} ${place(bottom - heightOf(n))}H${place(right)}`), label(left - 6, bottom - heightOf(n) + 4, "end", shortNumber(n)));
+    const y = bottom - heightOf(n);
+    shapes.push(path("grid", `M${left} ${place(y)}H${place(right)}`), label(left - 6, y + 4, "end", shortNumber(n)));
   }
   shapes.push(path("axis", `M${left} ${bottom}H${place(right)}`));
   let every = 2;  // bins from one label to the next, so far apart that the labels of narrow screens have room
   while (step * every < 56) every *= 2;
   for (let i = 0; i < places; ++i) {
     const first = firstOf(i), last = i === 0 ? 0 : 2 * first - 1;
-    if (i < bins.length) shapes.push(drawBin(i, bins[i], first === last ? shortNumber(first) : `${shortNumber(first)} to ${shortNumber(last)}`));
+    const distances = first === last ? shortNumber(first) : `${shortNumber(first)} to ${shortNumber(last)}`;
+    if (i < bins.length) shapes.push(drawBin(i, bins[i], distances));
     if (i < 2 || (i - 1) % every === 0) shapes.push(label(x(i) + width / 2, bottom + 16, "middle", shortNumber(first)));
   }
-  if (isInfinite) shapes.push(drawBin(places + 1, notFinite, "not finite,"), label(x(places + 1) + width / 2, bottom + 16, "middle", "NaN, ∞"));
+  if (isInfinite)
+    shapes.push(drawBin(places + 1, notFinite, "not finite,"), label(x(places + 1) + width / 2, bottom + 16, "middle", "NaN, ∞"));
   shapes.push(label((left + right) / 2, bottom + 38, "middle", "units in the last place apart"));
   if (limit != null) {
     const at = x(0) + (limit < 1 ? 0.5 : Math.log2(limit) + 1) * step, isRight = at > (left + right) / 2;
@@ -48,7 +52,8 @@ function drawHistogram({ tensor, against, bins, not_finite: notFinite, tightest 
       label(at + (isRight ? -5 : 5), top - 10, isRight ? "end" : "start", `tolerance from ${shortNumber(limit)} ULP`));
   }
   return make("figure.chart", drawing(right + 10, 222, "Histogram of errors in units in the last place", shapes),
-    make("figcaption", make("strong", `${tensor} from ${against}`), `: ${count(sum(all, (bin) => bin[1]))} of ${count(total)} elements out of tolerance.`));
+    make("figcaption", make("strong", `${tensor} from ${against}`),
+      `: ${count(sum(all, (bin) => bin[1]))} of ${count(total)} elements out of tolerance.`));
 }
 
 const SHADES = 8;
@@ -78,7 +83,8 @@ function drawMap(map, isWide) {
     const x = largest[bin];
     if (outside.has(bin)) return SHADES;
     if (x === 0) return 0;
-    return !isNumber(x) || least >= most ? SHADES : 1 + clamp(Math.trunc((Math.log(x / least) / Math.log(most / least)) * SHADES), 0, SHADES - 1);
+    if (!isNumber(x) || least >= most) return SHADES;
+    return 1 + clamp(Math.trunc((Math.log(x / least) / Math.log(most / least)) * SHADES), 0, SHADES - 1);
   };
   // Runs of bins of one shade, as horizontal strokes of one bin's width.
   const strokes = Array(SHADES + 1).fill("");
@@ -116,7 +122,8 @@ function drawSchedule(bins, index) {
       return [label(left - 8, y + 14, "end", `${nearest} to ${farthest}`), bar("within", left, y + step - 3, share * width, step - 6),
         path("axis", `M${left} ${y}v${step}`), label(left + share * width + 6, y + 14, "start", share.toFixed(3))];
     })),
-    make("figcaption", `The share of pairs of additions that came in the order opposite to that of their ${index} numbers, by the distance between the numbers.`));
+    make("figcaption", `The share of pairs of additions that came in the order opposite to that of their ${index} numbers, by the distance ` +
+      "between the numbers."));
 }
 
 // The failure probability by a tolerance, `name`; `points` of docs/stress.schema.json.
@@ -130,7 +137,8 @@ function drawCurve(points, name, own) {
   const shapes = [];
   for (let i = 0; i <= 4; ++i) {
     const p = (most * i) / 4;
-    shapes.push(path(i === 0 ? "axis" : "grid", `M${left} ${place(y(p))}H${right}`), label(left - 6, y(p) + 4, "end", `${general(100 * p, 3)} %`));
+    shapes.push(path(i === 0 ? "axis" : "grid", `M${left} ${place(y(p))}H${right}`),
+      label(left - 6, y(p) + 4, "end", `${general(100 * p, 3)} %`));
   }
   for (let power = Math.ceil(first); power <= last; ++power) shapes.push(label(x(10 ** power), bottom + 18, "middle", `1e${power}`));
   shapes.push(label((left + right) / 2, bottom + 40, "middle", name));
@@ -139,7 +147,10 @@ function drawCurve(points, name, own) {
     shapes.push(path("interval", `M${place(at)} ${low}V${high}M${from} ${low}h8M${from} ${high}h8`));
   }
   shapes.push(path("curve", drawn.map((point, i) => `${i === 0 ? "M" : "L"}${place(x(point[name]))} ${place(y(point.estimate))}`).join("")));
-  for (const point of drawn) shapes.push(disc(point[name] === own ? "observed.own" : "observed", x(point[name]), y(point.estimate), point[name] === own ? 6 : 4));
+  for (const point of drawn) {
+    const isOwn = point[name] === own;
+    shapes.push(disc(isOwn ? "observed.own" : "observed", x(point[name]), y(point.estimate), isOwn ? 6 : 4));
+  }
   if (own > 0 && own >= lowest && own <= highest)
     shapes.push(path("limit", `M${place(x(own))} ${top - 6}V${bottom}`), label(x(own) + 6, top - 8, "start", `the test's, ${general(own, 6)}`));
   return make("figure.chart", drawing(right + 12, 236, `Failure probability by ${name}`, shapes),

@@ -86,7 +86,8 @@ function drawJump(finding) {
   if (!crossing) return null;
   const { observed, expected, boundary, exact, ulp, observedFirst, distanceOf } = crossing;
   const left = 16, right = 424, top = 46, bottom = 172, axis = AXES[crossing.axis];
-  const reach = 1.5 * Math.max(2, ...[distanceOf(observed), distanceOf(expected), (exact - boundary) / ulp].map(Math.abs).filter(Number.isFinite));
+  const distances = [distanceOf(observed), distanceOf(expected), (exact - boundary) / ulp].map(Math.abs);
+  const reach = 1.5 * Math.max(2, ...distances.filter(Number.isFinite));
   const low = Math.min(observed.gradient_there, expected.gradient_there), high = Math.max(observed.gradient_there, expected.gradient_there);
   const x = (ulps) => left + ((clamp(ulps, -reach, reach) + reach) / (2 * reach)) * (right - left);
   const y = (gradient) => (high > low ? bottom - ((gradient - low) / (high - low)) * (bottom - top) : (top + bottom) / 2);
@@ -123,7 +124,8 @@ function drawPixel({ row, column, rows, columns, addends, left_out: leftOut }) {
   const grid = gridAround(column, row, columns, rows, "x", "y");
   const { x, y } = grid;
   const largest = Math.max(0, ...addends.map(([, , value]) => Math.abs(value)).filter(Number.isFinite));
-  const discs = addends.filter(([atX, atY]) => Math.abs(atX - column) <= SPAN / 2 && Math.abs(atY - row) <= SPAN / 2).map(([atX, atY, value]) => {
+  const isNear = ([atX, atY]) => Math.abs(atX - column) <= SPAN / 2 && Math.abs(atY - row) <= SPAN / 2;
+  const discs = addends.filter(isNear).map(([atX, atY, value]) => {
     const share = isNumber(value) && largest > 0 ? Math.abs(value) / largest : 1;
     return disc(value < 0 || value === "-Infinity" ? "addend.less" : "addend", x(atX), y(atY), 1.5 + 9 * Math.sqrt(share));
   });

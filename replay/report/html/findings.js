@@ -1,6 +1,6 @@
 // The elements out of tolerance: a card for each group, and a list of elements.
 
-const apart = ({ observed, expected }) => (isNumber(observed) && isNumber(expected) ? general(Math.abs(observed - expected), 3) : "inf");
+const apart = ({ observed, expected }) => general(Math.abs(Number(observed) - Number(expected)), 3);
 
 // A list of facts, and those that are lists of objects as tables, a column for each object.
 function drawEvidence(evidence) {
@@ -17,7 +17,8 @@ function drawEvidence(evidence) {
       make("tr", make("th", { scope: "row" }, name), objects.map((object) => make("td", name in object && text(object[name])))))))));
 }
 
-const drawings = (finding, isWorst) => make("div.drawings", drawCells(finding), drawJump(finding), isWorst && finding.pixel && drawPixel(finding.pixel));
+const drawings = (finding, isWorst) =>
+  make("div.drawings", drawCells(finding), drawJump(finding), isWorst && finding.pixel && drawPixel(finding.pixel));
 
 function drawValues(finding, tolerance) {
   const row = (style, name, number, digits) => make(`tr.${style}`, make("th", { scope: "row" }, name), make("td", general(number, digits)));
@@ -32,7 +33,8 @@ function drawValues(finding, tolerance) {
 function drawGroup(group, number, { invocation, id, flags }) {
   const worst = invocation.findings[group.worst], isSeveral = group.count > worst.count;
   return make(`article.group.${group.grade}`, { id: `${id}-group${number}` },
-    chips(chip(group.grade, group.grade), chip("cause", group.cause), chip("plain", `at fault: ${group.party}`)), make("h4", capitalized(group.title)),
+    chips(chip(group.grade, group.grade), chip("cause", group.cause), chip("plain", `at fault: ${group.party}`)),
+    make("h4", capitalized(group.title)),
     make("div.worst",
       described("described", [
         ["where", isSeveral && group.where], ["how", isSeveral && group.how],
@@ -80,8 +82,8 @@ function drawElements(about) {
   const all = sum(groups, (group) => group.count), shown = sum(findings, (finding) => finding.count);
   return make("section.elements", { id: `${id}-elements` }, make("h3", "Elements"),
     quiet(shown >= all ? `${plural(all, "element")} out of tolerance, advice included.`
-      : `${count(shown)} of ${plural(all, "element")} out of tolerance, advice included: of each group the worst, and others spread over it. ` +
-        "run --json has the indices of all."),
+      : `${count(shown)} of ${plural(all, "element")} out of tolerance, advice included: of each group the worst, and others spread over ` +
+        "it. run --json has the indices of all."),
     drawFilters(findings),
     make("div.list",
       make("div.list-head", { "aria-hidden": "true" }, ["element", "cause"].map((name) => make("span", name)),

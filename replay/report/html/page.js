@@ -33,7 +33,7 @@ const list = (parts, between = ", ") => parts.filter(Boolean).join(between);
 
 // printf's %.{digits}g
 function general(x, digits) {
-  if (!isNumber(x)) return x ?? "";
+  if (!Number.isFinite(x)) return String(x ?? "");
   if (Object.is(x, -0)) return "-0";
   const [mantissa, exponent] = x.toExponential(digits - 1).split("e");
   const withoutZeros = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
@@ -62,7 +62,8 @@ const lines = (texts) => (texts.length > 0 ? make("pre.text", { tabindex: "0" },
 // A description list of those rows that have a text.
 function described(style, rows) {
   const shown = rows.filter(([, text]) => text != null && text !== "" && text !== false);
-  return shown.length ? make(`dl.${style}`, shown.map(([name, text]) => [make("dt", name), make(style === "facts" ? "dd.mono" : "dd", text)])) : null;
+  const tag = style === "facts" ? "dd.mono" : "dd";
+  return shown.length > 0 ? make(`dl.${style}`, shown.map(([name, text]) => [make("dt", name), make(tag, text)])) : null;
 }
 const facts = (object) => described("facts", Object.entries(object).map(([name, value]) => [name, plain(value)]));
 
@@ -74,7 +75,8 @@ function table(names, texts, rows) {
   const style = (column) => (column < texts ? "" : "number");
   const cells = (tag, row, more) => {
     const [attributes, ...rest] = row[0]?.constructor === Object ? row : [null, ...row];
-    return make("tr", attributes, rest.map((cell, column) => (/^T[DH]$/.test(cell?.nodeName) ? cell : make(`${tag}.${style(column)}`, more, cell))));
+    const isCell = (cell) => /^T[DH]$/.test(cell?.nodeName);
+    return make("tr", attributes, rest.map((cell, column) => (isCell(cell) ? cell : make(`${tag}.${style(column)}`, more, cell))));
   };
   return scrolled(make("table", make("thead", cells("th", names, { scope: "col" })), rows.map((row) => cells("td", row))));
 }
@@ -84,9 +86,10 @@ const section = (id, title, ...parts) => make("section", { id }, make("h2", titl
 // The whole page: what stands at its top, links to its sections, and these.
 function drawPage({ style, brand, name, chips: topChips, headline, figures }, links, ...main) {
   document.body.append(
-    make(`header.top.${style}`, make("p.brand", make("span", brand), make("span.mono", name)), topChips && chips(topChips),
-      make("h1.wrap", headline), figures && make("dl.figures", figures.map(([title, value]) => make("div", make("dt", title), make("dd", value))))),
-    make("div.frame", make("nav", { "aria-label": "Contents" }, links.map(([id, text]) => make("a", { href: `#${id}` }, text))), make("main", main)));
+    make(`header.top.${style}`, make("p.brand", make("span", brand), make("span.mono", name)), topChips && chips(topChips), make("h1.wrap", headline),
+      figures && make("dl.figures", figures.map(([title, value]) => make("div", make("dt", title), make("dd", value))))),
+    make("div.frame",
+      make("nav", { "aria-label": "Contents" }, links.map(([id, text]) => make("a", { href: `#${id}` }, text))), make("main", main)));
 }
 
 const baseName = (path) => path.slice(path.lastIndexOf("/") + 1);

@@ -25,11 +25,13 @@ function placesText(places) {
 const size = (number) => (number == null ? "not known" : general(number, 3));
 
 const measured = (e) => [
-  ["additions", `${count(e.additions)} of ${e.type} to ${count(e.addresses)} addresses, at most ${count(e.most_additions)} to one; greatest addend ` +
-    size(e.greatest_addend)],
-  ["order can change", `${size(e.bound)} where results differed most, by ${size(e.difference)} in ${e.launches} more launches; at most ${size(e.share)} of a bound`],
-  ["not explained", `${count(e.exceeding)} of ${count(e.differing)} numbers that differed, by more than their bounds; ${count(e.unbounded)} without a bound; ` +
-    `${count(e.elsewhere)} words where no addition was counted; ${count(e.other_words)} that depend on sums otherwise`]];
+  ["additions", `${count(e.additions)} of ${e.type} to ${count(e.addresses)} addresses, at most ${count(e.most_additions)} to one; ` +
+    `greatest addend ${size(e.greatest_addend)}`],
+  ["order can change", `${size(e.bound)} where results differed most, by ${size(e.difference)} in ${e.launches} more launches; ` +
+    `at most ${size(e.share)} of a bound`],
+  ["not explained", `${count(e.exceeding)} of ${count(e.differing)} numbers that differed, by more than their bounds; ` +
+    `${count(e.unbounded)} without a bound; ${count(e.elsewhere)} words where no addition was counted; ` +
+    `${count(e.other_words)} that depend on sums otherwise`]];
 
 const varying = (kernel) => [
   ["first", `the program's launch ${count(kernel.first_varied)}`],
@@ -43,14 +45,15 @@ const varying = (kernel) => [
 // A kernel whose results may differ: who launched it, why, on what evidence, and what to type.
 function drawVarying(kernel) {
   const style = verdictStyle(kernel.verdict), launches = isUnwritten(kernel) ? kernel.poison.depend : kernel.varied + kernel.varied_beside;
-  return make(`article.group.${style}`, chips(chip(style, kernel.verdict), chip("plain", `${count(launches)} of ${count(kernel.surveyed)} launches`)),
+  return make(`article.group.${style}`,
+    chips(chip(style, kernel.verdict), chip("plain", `${count(launches)} of ${count(kernel.surveyed)} launches`)),
     make("h4.wrap.mono", kernel.kernel),
     described("described", [["why", kernel.why], ["launched by", list([kernel.node, kernel.operation, kernel.python])],
       ...(kernel.varied + kernel.varied_beside > 0 ? varying(kernel)
         : [["what to do", "write this memory first, as torch.zeros does and torch.empty does not"]])]));
 }
 
-const drawKernels = (kernels) => table(["kernel", "verdict", "varied", "share", "surveyed", "launches", "ms"], 2,
+const drawKernels = (kernels) => table(["kernel", "verdict", "varied", make("th", { scope: "col" }, "share"), "surveyed", "launches", "ms"], 2,
   [...kernels].sort((a, b) => b.microseconds - a.microseconds).map((kernel) => [{ class: mayDiffer(kernel) && "bad" },
     make("td.wrap.mono", kernel.kernel), kernel.verdict, count(kernel.varied),
     make("td", make("progress", { max: "1", value: (kernel.surveyed > 0 ? kernel.varied / kernel.surveyed : 0).toFixed(3) })),
@@ -72,8 +75,8 @@ function drawSurvey({ survey: { capture, kernels, launches, surveyed }, grade, h
   [["varying", "What varies"], ["kernels", "All kernels"], ["unsurveyed", "Not surveyed"]],
   section("varying", "What varies", cards.length > 0 ? cards.map(drawVarying) : make("p.note.good", "Nothing.")),
   section("kernels", "All kernels, by the time that surveying them took", drawKernels(kernels)),
-  section("unsurveyed", "Not surveyed", Object.keys(reasons).length > 0 ? sorted(reasons).map(([reason, n]) => note(`${count(n)} launches: ${reason}`))
-    : make("p.note.good", "All launches were surveyed.")),
+  section("unsurveyed", "Not surveyed", sorted(reasons).map(([reason, n]) => note(`${count(n)} launches: ${reason}`)),
+    Object.keys(reasons).length === 0 && make("p.note.good", "All launches were surveyed.")),
   make("p", "The survey again:"), command(`msda-replay survey ${word}`),
   kernels.some(({ kept }) => kept > 0) && [make("p", "Launches that were kept:"), command(`msda-replay run ${word} --mode original`)],
   quiet(`Reported with msda-replay ${version}.`));

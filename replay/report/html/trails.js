@@ -22,7 +22,8 @@ function drawFirst(first) {
 }
 
 function drawAround(rows) {
-  const cells = (side) => (side ? [sidePlace(side), make("td.wrap.mono", side.kernel || `${count(side.bytes)} bytes`), make("td.mono", side.digest)] : ["", "", ""]);
+  const cells = (side) => (!side ? ["", "", ""]
+    : [sidePlace(side), make("td.wrap.mono", side.kernel || `${count(side.bytes)} bytes`), make("td.mono", side.digest)]);
   return section("around", "Before and behind", rows.length === 0 && make("p", "Nothing differs."),
     table(["A", "kernel", "digest", "", "B", "kernel", "digest"], 7, rows.map(({ a, b, result }) =>
       [{ class: !["equal", "unknown"].includes(result) && "bad" }, ...cells(a), result, ...cells(b)])));
@@ -43,6 +44,7 @@ function drawTrails({ comparison: { a, b, equal, compared, first, around, ranks 
       .map(([name, n]) => [name, count(n)]) },
   [["first", "Where they part"], ["around", "Before and behind"]],
   drawFirst(first), drawAround(around),
-  drawList("others", "Ranks and runs", [...ranks.map((rank) => outcomeText(`rank ${rank.rank}`, rank)), ...runs.map((run) => outcomeText(run.b, run))]),
+  drawList("others", "Ranks and runs",
+    [...ranks.map((rank) => outcomeText(`rank ${rank.rank}`, rank)), ...runs.map((run) => outcomeText(run.b, run))]),
   drawList("notes", "Notes", notes), quiet(`Reported with msda-replay ${version}.`));
 }
