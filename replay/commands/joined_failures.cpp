@@ -8,12 +8,11 @@
 
 #include "analysis/causes/finding.h"
 #include "analysis/stress/suite.h"
-#include "recorder/text/words.h"
+#include "replay/base/words.h"
 
 namespace msda::replay {
 
 namespace stress = analysis::stress;
-using analysis::thousands;
 using stress::TestRuns;
 
 namespace {
@@ -121,11 +120,6 @@ Json capture_of(const Outcome& outcome, Calls& calls) {
   return capture;
 }
 
-std::string count_text(size_t count, const char* noun) {
-  const auto all = static_cast<int64_t>(count);
-  return fmt::format("{} {}", thousands(all), text::plural(all, noun));
-}
-
 std::string place_text(const Json& place) {
   return fmt::format("{}, invocation {}{}", place["capture"].get<std::string>(), place["invocation"].get<int64_t>(),
                      place.contains("rank") ? fmt::format(" (rank {})", place["rank"].get<std::string>()) : "");
@@ -141,7 +135,7 @@ void add_test(const Json& joined, const Json& test, bool verbose, Lines& lines) 
   const bool labelled = test.contains("label");
   const size_t count = test["calls"].size();
   lines.add("  {}  {}{}", percent(test["failure_probability"]), test[labelled ? "label" : "capture"].get<std::string>(),
-            count == 1 ? "" : fmt::format(", {}", count_text(count, "call")));
+            count == 1 ? "" : fmt::format(", {}", count_text(std::ssize(test["calls"]), "call")));
   for (const auto& [cause, part] : test["by_cause"].items()) lines.add("      {:<22} {}", cause, percent(part));
   std::vector<std::string> places;
   for (const Json& number : test["calls"]) {
@@ -166,8 +160,8 @@ void add_tests(const Json& joined, bool verbose, Lines& lines) {
     }
   }
   if (passing == 0) return;
-  lines.add("  0 of the simulated runs: {}{} in at most {:.2f} % (--verbose lists)", count_text(passing, "test"),
-            passing == 1 ? "" : ", each", 100 * most);
+  lines.add("  0 of the simulated runs: {}{} in at most {:.2f} % (--verbose lists)",
+            count_text(static_cast<int64_t>(passing), "test"), passing == 1 ? "" : ", each", 100 * most);
 }
 
 void add_left_out(const Json& joined, Lines& lines) {
@@ -219,7 +213,8 @@ Lines joined_failures_text(const Json& joined, bool quiet, bool verbose) {
   } else {
     const Json& probability = joined["failure_probability"];
     lines.add("{} in {} of runs: {} of {} simulated, {:g} % interval.",
-              tests == 1 ? "1 test fails" : fmt::format("At least one of {} fails", count_text(tests, "test")),
+              tests == 1 ? "1 test fails"
+                         : fmt::format("At least one of {} fails", count_text(std::ssize(joined["tests"]), "test")),
               percent(probability), probability["failures"].get<int64_t>(), probability["runs"].get<int64_t>(),
               100 * joined["confidence"].get<double>());
   }
@@ -227,13 +222,14 @@ Lines joined_failures_text(const Json& joined, bool quiet, bool verbose) {
   if (quiet) return lines;
   if (tests > 0) {
     lines.add("  {} of {}, which draw their inputs independently of each other",
-              count_text(joined["calls"].size(), "call"), count_text(joined["captures"].size(), "capture"));
+              count_text(std::ssize(joined["calls"]), "call"), count_text(std::ssize(joined["captures"]), "capture"));
     lines.blank();
   }
   if (!joined["by_cause"].empty()) {
     lines.add("By cause (runs with such an element)");
     for (const auto& [cause, part] : joined["by_cause"].items()) {
-      lines.add("  {:<28} {}, in {} of {}", cause, percent(part), tests_with(joined, cause), count_text(tests, "test"));
+      lines.add("  {:<28} {}, in {} of {}", cause, percent(part), tests_with(joined, cause),
+                count_text(std::ssize(joined["tests"]), "test"));
     }
   }
   if (tests > 0) add_tests(joined, verbose, lines);

@@ -13,6 +13,7 @@
 #include "recorder/text/numbers.h"
 #include "recorder/text/words.h"
 #include "replay/base/errors.h"
+#include "replay/base/words.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/pairing.h"
 #include "replay/commands/flags.h"
@@ -247,7 +248,7 @@ Lines another_kernel_text(const Json& on_recorded_inputs) {
   const auto recorded = on_recorded_inputs["recorded"]["elements"].get<int64_t>();
   if (recorded == 0 || on_recorded_inputs["same_inputs"]["fails"].get<bool>()) return lines;
   lines.add("  simulated here is another kernel: the recorded results are out of tolerance in {}, and",
-            elements_text(recorded));
+            count_text(recorded, "element"));
   lines.add("  those of a kernel that adds in float32 or wider, with the recorded inputs, in none: see run");
   return lines;
 }

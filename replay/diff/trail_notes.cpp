@@ -7,6 +7,7 @@
 
 #include "analysis/causes/finding.h"
 #include "recorder/text/words.h"
+#include "replay/base/words.h"
 #include "replay/diff/trail_causes.h"
 #include "replay/diff/trail_differences.h"
 
@@ -15,10 +16,6 @@ namespace {
 
 using analysis::thousands;
 using Notes = std::vector<std::string>;
-
-std::string many_launches(int64_t count) {
-  return fmt::format("{} {}", thousands(count), text::plural(count, "launch"));
-}
 
 // Adds what differed, before the runs part, without another result.
 void add_same_results(const TrailRun& a, const std::vector<ComparedPair>& pairs, const TrailDecision& decision,
@@ -35,7 +32,8 @@ void add_same_results(const TrailRun& a, const std::vector<ComparedPair>& pairs,
       if (count++ == 0) first = fmt::format("{}, {}", where_of(a, pair.a), what_of(a, pair.a, 40));
     }
     if (count > 0)
-      notes.push_back(fmt::format("other {} and the same result in {}, first {}", what, many_launches(count), first));
+      notes.push_back(
+          fmt::format("other {} and the same result in {}, first {}", what, count_text(count, "launch"), first));
   }
 }
 
@@ -44,10 +42,11 @@ void add_without_effect(const TrailRun& a, const std::vector<ComparedPair>& pair
                         Notes& notes) {
   if (decision.without_effect.empty()) return;
   const size_t first = pairs[decision.without_effect.front()].a;
-  notes.push_back(fmt::format(
-      "another result of {} behind which many are equal, first {}, {}: memory that only "
-      "they use, or bytes that nothing reads",
-      many_launches(static_cast<int64_t>(decision.without_effect.size())), where_of(a, first), what_of(a, first, 40)));
+  notes.push_back(
+      fmt::format("another result of {} behind which many are equal, first {}, {}: memory that only "
+                  "they use, or bytes that nothing reads",
+                  count_text(static_cast<int64_t>(decision.without_effect.size()), "launch"), where_of(a, first),
+                  what_of(a, first, 40)));
 }
 
 // Adds rows without partner, before the runs part.
@@ -65,8 +64,8 @@ void add_gaps(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignm
       count += static_cast<int64_t>(rows.size());
     }
     if (count == 0) continue;
-    notes.push_back(fmt::format("only in {}: {} {} behind which results are equal, first {}", of_a ? "A" : "B",
-                                thousands(count), text::plural(count, "row"), first));
+    notes.push_back(fmt::format("only in {}: {} behind which results are equal, first {}", of_a ? "A" : "B",
+                                count_text(count, "row"), first));
   }
 }
 
@@ -108,7 +107,7 @@ Notes notes_of(const TrailRun& a, const TrailRun& b, const TrailAlignment& align
   for (const auto& [run, name] : {std::pair{&a, "A"}, {&b, "B"}}) {
     if (run->trail.missing > 0) {
       notes.push_back(fmt::format("{} lacks {}: there was no memory for them, or the program was killed", name,
-                                  many_launches(run->trail.missing)));
+                                  count_text(run->trail.missing, "launch")));
     }
   }
   for (std::string& one : other_machine(a, b)) notes.push_back(std::move(one));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "replay/base/words.h"
 #include "replay/report/help.h"
 
 namespace msda::replay {
@@ -14,7 +15,7 @@ namespace {
 
 void add_example(Page& page, const char* label, const Finding& f, const InvocationResult& result) {
   std::string where = fmt::format("{}: {}", element_name(f), place_of(f, result));
-  if (f.count > 1) where += fmt::format(", and {} after it", elements_text(f.count - 1));
+  if (f.count > 1) where += fmt::format(", and {} after it", count_text(f.count - 1, "element"));
   page.labelled(label, {{where}});
   page.labelled("what", {{values_text(f, result)}});
   page.labelled("why", {{f.why}});

@@ -9,6 +9,7 @@
 #include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
+#include "replay/base/words.h"
 
 namespace msda::replay {
 
@@ -108,10 +109,6 @@ void sort_groups(Json& groups) {
   std::stable_sort(groups.begin(), groups.end(), [&](const Json& a, const Json& b) { return rank(a) < rank(b); });
 }
 
-std::string captures_text(int64_t count) {
-  return fmt::format("{} {}", thousands(count), text::plural(count, "capture"));
-}
-
 // `surveys`: captures whose survey is shown; `varying`: those in which a kernel varies.
 std::string surveys_text(int64_t surveys, int64_t varying) {
   return fmt::format("Kernels vary in {} of {} {}.", thousands(varying), thousands(surveys),
@@ -120,11 +117,11 @@ std::string surveys_text(int64_t surveys, int64_t varying) {
 
 std::string summary_of(int64_t captures, int64_t drifting, int64_t faulty, int64_t unread, int64_t not_compared,
                        const std::string& of_surveys) {
-  std::string text = fmt::format("{} of {} out of tolerance.", thousands(drifting), captures_text(captures));
+  std::string text = fmt::format("{} of {} out of tolerance.", thousands(drifting), count_text(captures, "capture"));
   if (!of_surveys.empty()) text = captures == 0 ? of_surveys : text + " " + of_surveys;
-  if (faulty > 0) text += fmt::format(" {} with a race or reads of unwritten memory.", captures_text(faulty));
-  if (not_compared > 0) text += fmt::format(" {} with nothing to compare.", captures_text(not_compared));
-  if (unread > 0) text += fmt::format(" {} could not be read or judged.", captures_text(unread));
+  if (faulty > 0) text += fmt::format(" {} with a race or reads of unwritten memory.", count_text(faulty, "capture"));
+  if (not_compared > 0) text += fmt::format(" {} with nothing to compare.", count_text(not_compared, "capture"));
+  if (unread > 0) text += fmt::format(" {} could not be read or judged.", count_text(unread, "capture"));
   return text;
 }
 
@@ -174,7 +171,7 @@ std::string origin_text(const Json& from) {
   }
   std::string text = from["capture"].get<std::string>();
   if (!whose.empty()) text += fmt::format(" ({})", fmt::join(whose, ", "));
-  return fmt::format("{}: {}", text, elements_text(from["count"]));
+  return fmt::format("{}: {}", text, count_text(from["count"], "element"));
 }
 
 std::string worst_element(const Json& group) {
@@ -222,7 +219,7 @@ void add_group_text(Page& page, const Json& group, const ReportSettings& setting
   const std::string shared = shared_text(group["shared"]);
   const auto kernel = group["kernel"].get<std::string>();
   page.labelled(
-      "where", {{fmt::format("in {}{}{}", captures_text(static_cast<int64_t>(captures.size())),
+      "where", {{fmt::format("in {}{}{}", count_text(static_cast<int64_t>(captures.size()), "capture"),
                              shared.empty() ? "" : ", all in " + shared, kernel.empty() ? "" : ", kernel " + kernel)}});
   add_worst(page, group);
   add_help(page, group, settings.capture_flags);
@@ -231,7 +228,7 @@ void add_group_text(Page& page, const Json& group, const ReportSettings& setting
   for (size_t i = 1; i < listed; ++i) page.line(text::escaped(origin_text(captures[i])), 9);
   if (listed < captures.size()) {
     page.line(fmt::format("and {} more (--verbose lists them, --json too)",
-                          captures_text(static_cast<int64_t>(captures.size() - listed))),
+                          count_text(static_cast<int64_t>(captures.size() - listed), "capture")),
               9);
   }
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "recorder/text/words.h"
+#include "replay/base/words.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
@@ -93,7 +94,7 @@ void add_note(Page& page, int64_t elements, int64_t reported) {
       {{Style::kLabel, "note"},
        {Style::kBold, ":"},
        {fmt::format(" a test against grid_sample in float32 fails in {}, {} above for the same cause",
-                    elements_text(elements),
+                    count_text(elements, "element"),
                     reported == elements ? "reported" : fmt::format("{} of them reported", thousands(reported)))}},
       0, 2);
 }

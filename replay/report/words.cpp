@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "recorder/text/words.h"
+#include "replay/base/words.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/load_operator.h"
 #include "replay/report/page.h"
@@ -68,7 +69,7 @@ std::string number_beside(double x, double shown, int digits) {
 }  // namespace
 
 std::string title_of(const GroupTitle& group) {
-  const std::string what = fmt::format("{} of {}", elements_text(group.elements), group.tensor);
+  const std::string what = fmt::format("{} of {}", count_text(group.elements, "element"), group.tensor);
   if (group.advisory) {
     const char* says = group.at_fault == AtFault::kReference    ? ": grid_sample is wrong there"
                        : group.at_fault == AtFault::kConvention ? ": the conventions differ there"
@@ -132,7 +133,7 @@ std::string patterns_of(const Group& group) {
             : fmt::format("{:.3g} {} than it should be", std::abs(pattern.value), pattern.value > 0 ? "more" : "less");
     if (!text.empty()) text += "; ";
     text += fmt::format("{} is {}", subject, how);
-    if (group.patterns.size() > 1) text += fmt::format(" ({})", elements_text(pattern.elements));
+    if (group.patterns.size() > 1) text += fmt::format(" ({})", count_text(pattern.elements, "element"));
   }
   if (!group.as_if.empty()) text += fmt::format("{}as if {}", text.empty() ? "" : ": ", group.as_if);
   return text;
@@ -170,10 +171,6 @@ Grade grade_of(const Conclusion& conclusion) {
 const char* grade_of(const GroupTitle& group) {
   if (group.advisory) return "note";
   return group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kReference ? "error" : "warning";
-}
-
-std::string elements_text(int64_t count) {
-  return fmt::format("{} {}", thousands(count), text::plural(count, "element"));
 }
 
 std::string element_name(const Finding& finding) {

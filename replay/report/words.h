@@ -36,8 +36,6 @@ std::string place_of(const analysis::Finding& finding, const InvocationResult& r
 // "recorded 1.5, reference 2, float64 1.5: 0.5 apart, 0.02 allowed"
 std::string values_text(const analysis::Finding& finding, const InvocationResult& result);
 
-// "1 element", "12,345 elements"
-std::string elements_text(int64_t count);
 // "grad_value[0,3,1,7]"
 std::string element_name(const analysis::Finding& finding);
 
