@@ -18,12 +18,8 @@ std::vector<int64_t> read_integers(const char* name, const msda_tensor& tensor) 
   if (tensor.dtype != MSDA_INT32 && tensor.dtype != MSDA_INT64) {
     throw InvalidArgument(fmt::format("{} has type {}, not int32 or int64", name, msda_dtype_name(tensor.dtype)));
   }
-  for_each_row(tensor, [&](int64_t offset, int64_t step, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = offset + i * step;
-      values.push_back(tensor.dtype == MSDA_INT32 ? static_cast<const int32_t*>(tensor.data)[at]
-                                                  : static_cast<const int64_t*>(tensor.data)[at]);
-    }
+  for_each_row(sizes_of(tensor), strides_of(tensor), [&](int64_t offset, int64_t step, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) values.push_back(integer_at(tensor, offset + i * step));
   });
   return values;
 }
@@ -137,12 +133,6 @@ void check_stages(const CheckedCall& checked, const msda_options& options,
 uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options) {
   if (checked.float64_inputs || options.mode == MSDA_MODE_FLOAT64) return kAllStages;
   return options.mode == MSDA_MODE_MIXED ? options.float64_stages : 0;
-}
-
-int64_t element_count(const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
 }
 
 void check_result(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape) {

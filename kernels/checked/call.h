@@ -1,9 +1,9 @@
 // From the C ABI's structures to checked sizes and contiguous tensors, or an error that names what is wrong.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -13,6 +13,7 @@
 #include "kernels/msda.h"
 #include "kernels/storage.h"
 #include "kernels/strided.h"
+#include "kernels/walk.h"
 
 namespace msda::kernels {
 
@@ -61,9 +62,6 @@ inline constexpr uint32_t kAllStages = (1u << MSDA_STAGE_COUNT) - 1;
 // Returns which stages a mode computes in float64, for a call whose inputs may force all of them.
 uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options);
 
-// Returns the number of elements of a shape that has been checked.
-int64_t element_count(const std::vector<int64_t>& shape);
-
 // Calls visit(static_cast<const T*>(nullptr)) with the C++ type of a floating-point `dtype`.
 template <class Visit>
 auto visit_dtype(msda_dtype dtype, Visit&& visit) {
@@ -84,26 +82,11 @@ constexpr msda_dtype dtype_of() {
   return std::is_same_v<T, double> ? MSDA_FLOAT64 : MSDA_FLOAT32;
 }
 
-// Calls visit(offset of the first element, offset of the second minus that, count) for each innermost run of a tensor.
-template <class Visit>
-void for_each_row(const msda_tensor& tensor, Visit&& visit) {
-  const int rank = tensor.rank;
-  for (int i = 0; i < rank; ++i) {
-    if (tensor.shape[i] == 0) return;
-  }
-  if (rank == 0) return visit(int64_t{0}, int64_t{1}, int64_t{1});
-  std::array<int64_t, MSDA_MAX_RANK> index{};
-  for (int64_t offset = 0;;) {
-    visit(offset, tensor.stride[rank - 1], tensor.shape[rank - 1]);
-    int i = rank - 2;
-    for (; i >= 0; --i) {
-      offset += tensor.stride[i];
-      if (++index[i] < tensor.shape[i]) break;
-      offset -= tensor.stride[i] * tensor.shape[i];
-      index[i] = 0;
-    }
-    if (i < 0) return;
-  }
+inline std::span<const int64_t> sizes_of(const msda_tensor& tensor) {
+  return {tensor.shape, static_cast<size_t>(tensor.rank)};
+}
+inline std::span<const int64_t> strides_of(const msda_tensor& tensor) {
+  return {tensor.stride, static_cast<size_t>(tensor.rank)};
 }
 
 // A tensor's elements as contiguous `T`, copied only if they are not that already. T is float or double; elements are
@@ -116,13 +99,11 @@ class ContiguousInput {
       data_ = static_cast<const T*>(tensor.data);
       return;
     }
-    int64_t count = 1;
-    for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
-    copy_.resize(static_cast<size_t>(count));
+    copy_.resize(static_cast<size_t>(elements_of(sizes_of(tensor))));
     T* to = copy_.data();
     visit_dtype(tensor.dtype, [&]<class Stored>(const Stored*) {
       const auto* from = static_cast<const Stored*>(tensor.data);
-      for_each_row(tensor, [&](int64_t offset, int64_t step, int64_t n) {
+      for_each_row(sizes_of(tensor), strides_of(tensor), [&](int64_t offset, int64_t step, int64_t n) {
         for (int64_t i = 0; i < n; ++i) {
           if constexpr (std::is_floating_point_v<Stored>) {
             *to++ = static_cast<T>(from[offset + i * step]);
@@ -148,8 +129,7 @@ class ContiguousInput {
 template <class T>
 class ContiguousOutput {
  public:
-  explicit ContiguousOutput(const msda_tensor& tensor) : tensor_(tensor) {
-    for (int i = 0; i < tensor.rank; ++i) count_ *= tensor.shape[i];
+  explicit ContiguousOutput(const msda_tensor& tensor) : tensor_(tensor), count_(elements_of(sizes_of(tensor))) {
     if (tensor.dtype == dtype_of<T>() && is_contiguous(tensor)) {
       data_ = static_cast<T*>(tensor.data);
       return;
@@ -170,7 +150,7 @@ class ContiguousOutput {
     const T* from = buffer_.data();
     visit_dtype(tensor_.dtype, [&]<class Stored>(const Stored*) {
       auto* to = static_cast<Stored*>(tensor_.data);
-      for_each_row(tensor_, [&](int64_t offset, int64_t step, int64_t n) {
+      for_each_row(sizes_of(tensor_), strides_of(tensor_), [&](int64_t offset, int64_t step, int64_t n) {
         for (int64_t i = 0; i < n; ++i) {
           if constexpr (std::is_floating_point_v<Stored>) {
             to[offset + i * step] = static_cast<Stored>(*from++);
@@ -184,7 +164,7 @@ class ContiguousOutput {
 
  private:
   msda_tensor tensor_;
-  int64_t count_ = 1;
+  int64_t count_;
   std::vector<T> buffer_;
   T* data_ = nullptr;
 };

@@ -199,7 +199,7 @@ StageResult stage_result(const CheckedCall& checked, msda_stage_id stage, const 
   const auto from = [&](const double* (*numbers_in)(const SampleTrace&)) {
     const auto shape = checked.stage_shape(stage);
     const size_t rank_of_samples = checked.weights_shape().size();
-    return StageResult{element_count({shape.begin() + rank_of_samples, shape.end()}), numbers_in,
+    return StageResult{elements_of(std::span(shape).subspan(rank_of_samples)), numbers_in,
                        ContiguousOutput<double>(tensor)};
   };
   switch (stage) {
@@ -281,7 +281,7 @@ msda_status msda_forward(const msda_call* call, const msda_options* options, con
     const msda_options chosen = checked_options(options);
     check_result("output", *output, checked.output_shape());
     if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed exists for the backward pass only");
-    if (element_count(checked.output_shape()) == 0) return;
+    if (elements_of(checked.output_shape()) == 0) return;
     if (checked.float64_inputs) return forward<double, double>(checked, *call, chosen, *output);
     if (chosen.mode == MSDA_MODE_FLOAT64) return forward<float, double>(checked, *call, chosen, *output);
     forward<float, float>(checked, *call, chosen, *output);

@@ -19,6 +19,7 @@
 
 #include "kernels/msda.h"
 #include "kernels/names.h"
+#include "recorder/tensors/description.h"
 
 namespace msda::adapters {
 
@@ -36,13 +37,10 @@ struct Launch {
   std::optional<msda_dtype> float_type;
 };
 
-struct DeviceTensor {
-  std::string name;  // as in the capture: "value", "grad_value", ...
-  msda_dtype type = MSDA_FLOAT32;
-  std::vector<int64_t> shape;
+// Its name is that in the capture. No stride is negative.
+struct DeviceTensor : tensors::Description {
   uint64_t address = 0;
-  std::vector<int64_t> strides = {};  // in elements, none negative; empty: row-major, contiguous
-  bool written_over = false;          // for an output: the kernel overwrites every element
+  bool written_over = false;  // for an output: the kernel overwrites every element
 
   // Returns the bytes from the first element to the last, both included, which are copied. The adapter has checked that
   // the number fits into 63 bits.
@@ -58,11 +56,11 @@ struct Pointer {
 
 struct Call {
   // Absent for a kernel that is not the operator's backward; its tensors keep their own names.
-  std::optional<msda_dialect> dialect;
+  std::optional<msda_dialect> dialect = {};
   // Absent if the kernel's parameters do not show it, because it was compiled in.
-  std::optional<msda_padding> padding;
-  std::optional<bool> align_corners;
-  std::vector<DeviceTensor> inputs, outputs;
+  std::optional<msda_padding> padding = {};
+  std::optional<bool> align_corners = {};
+  std::vector<DeviceTensor> inputs = {}, outputs = {};
   // All pointers among the parameters; a launch on other buffers replaces them. A tensor that is read and written has
   // two entries.
   std::vector<Pointer> pointers = {};

@@ -117,11 +117,7 @@ class Col2im17 final : public Adapter {
                               .grad_value = pointer(14),
                               .grad_sampling_locations = pointer(15),
                               .grad_attention_weights = pointer(16)};
-    const Call conventions{.dialect = MSDA_DEFORMABLE_DETR,
-                           .padding = MSDA_PADDING_ZEROS,
-                           .align_corners = false,
-                           .inputs = {},
-                           .outputs = {}};
+    const Call conventions{.dialect = MSDA_DEFORMABLE_DETR, .padding = MSDA_PADDING_ZEROS, .align_corners = false};
     Decoded decoded = with_tensors(conventions, sizes, signature.float_type, addresses);
     if (std::holds_alternative<Refusal>(decoded)) return decoded;
     std::get<Call>(decoded).data_decide_sizes = false;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "recorder/tensors/tensor.h"
+
 namespace msda::adapters {
 namespace {
 
@@ -13,15 +15,7 @@ constexpr int64_t kMaxLevels = 1 << 16;
 
 }  // namespace
 
-int64_t DeviceTensor::bytes() const {
-  if (strides.empty()) return product(shape).value_or(0) * kernels::bytes_of(type);
-  int64_t last = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] < 1) return 0;
-    last += (shape[i] - 1) * strides[i];
-  }
-  return (last + 1) * kernels::bytes_of(type);
-}
+int64_t DeviceTensor::bytes() const { return extent_of(*this).value_or(tensors::Extent{}).end; }
 
 std::variant<LaunchShape, Refusal> Adapter::with_block(const Launch&, uint32_t) const {
   return Refusal{"how its grid follows from its block is not known"};
@@ -45,30 +39,24 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   if (std::ranges::any_of(strides, [](int64_t stride) { return stride < 0; })) {
     return Refusal{name + " has a negative stride: " + format_list(strides)};
   }
-  // Checks the number of elements, and how far they reach.
-  const auto elements = product(shape);
-  const int64_t most = std::numeric_limits<int64_t>::max() / kernels::bytes_of(tensor.type);
-  int64_t reach = 1;
-  bool fits = elements && *elements <= most;
-  for (size_t i = 0; fits && i < strides.size(); ++i) {
-    int64_t step = 0;
-    fits = !__builtin_mul_overflow(shape[i] - 1, strides[i], &step) && !__builtin_add_overflow(reach, step, &reach) &&
-           reach <= most;
-  }
-  if (!fits) {
+  if (!extent_of(tensor)) {
     return Refusal{name + " is too large to be true: " + format_list(shape) +
                    (strides.empty() ? "" : " with strides " + format_list(strides))};
   }
   return std::nullopt;
 }
 
-void drop_row_major_strides(DeviceTensor& tensor) {
-  int64_t row_major = 1;
-  for (size_t i = tensor.strides.size(); i-- > 0;) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != row_major) return;
-    row_major *= tensor.shape[i];
+Decoded checked(Call call) {
+  for (const auto* group : {&call.inputs, &call.outputs}) {
+    for (const DeviceTensor& tensor : *group) {
+      if (auto fault = fault_of(tensor)) return *std::move(fault);
+    }
   }
-  tensor.strides.clear();
+  return call;
+}
+
+void drop_row_major_strides(DeviceTensor& tensor) {
+  if (extent_of(tensor)->contiguous) tensor.strides.clear();
 }
 
 bool has_layout(const Launch& launch, std::span<const Slot> slots) {
@@ -121,20 +109,15 @@ std::optional<int64_t> product(std::span<const int64_t> factors) {
 Decoded with_tensors(Call call, const Sizes& sizes, msda_dtype float_type, const Addresses& at) {
   const auto [B, S, M, D, L, Q, P] = sizes;
   const std::vector<int64_t> value{B, S, M, D}, locations{B, Q, M, L, P, 2}, weights{B, Q, M, L, P};
-  call.inputs = {{"value", float_type, value, at.value}, {"spatial_shapes", MSDA_INT64, {L, 2}, at.spatial_shapes}};
-  if (at.level_start_index) call.inputs.push_back({"level_start_index", MSDA_INT64, {L}, *at.level_start_index});
-  call.inputs.push_back({"sampling_locations", float_type, locations, at.sampling_locations});
-  call.inputs.push_back({"attention_weights", float_type, weights, at.attention_weights});
-  call.inputs.push_back({"grad_output", float_type, {B, Q, M, D}, at.grad_output});
-  call.outputs = {{"grad_value", float_type, value, at.grad_value},
-                  {"grad_sampling_locations", float_type, locations, at.grad_sampling_locations},
-                  {"grad_attention_weights", float_type, weights, at.grad_attention_weights}};
-  for (const auto* tensors : {&call.inputs, &call.outputs}) {
-    for (const DeviceTensor& tensor : *tensors) {
-      if (auto fault = fault_of(tensor)) return *std::move(fault);
-    }
-  }
-  return call;
+  call.inputs = {{{"value", float_type, value}, at.value}, {{"spatial_shapes", MSDA_INT64, {L, 2}}, at.spatial_shapes}};
+  if (at.level_start_index) call.inputs.push_back({{"level_start_index", MSDA_INT64, {L}}, *at.level_start_index});
+  call.inputs.push_back({{"sampling_locations", float_type, locations}, at.sampling_locations});
+  call.inputs.push_back({{"attention_weights", float_type, weights}, at.attention_weights});
+  call.inputs.push_back({{"grad_output", float_type, {B, Q, M, D}}, at.grad_output});
+  call.outputs = {{{"grad_value", float_type, value}, at.grad_value},
+                  {{"grad_sampling_locations", float_type, locations}, at.grad_sampling_locations},
+                  {{"grad_attention_weights", float_type, weights}, at.grad_attention_weights}};
+  return checked(std::move(call));
 }
 
 std::optional<bool> LevelTable::adds_up(int64_t levels, int64_t pixels) {

@@ -76,6 +76,9 @@ std::optional<int64_t> product(std::span<const int64_t> factors);
 // from the first element to the last than 63 bits can count. Every tensor of a call must be checked by it.
 std::optional<Refusal> fault_of(const DeviceTensor& tensor);
 
+// Returns the call, or why one of its tensors is invalid.
+Decoded checked(Call call);
+
 // Removes strides that say no more than the shape: those of a contiguous, row-major tensor.
 void drop_row_major_strides(DeviceTensor& tensor);
 

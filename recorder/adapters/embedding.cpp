@@ -79,23 +79,15 @@ class Embedding final : public Adapter {
     const auto rows = signature->index == MSDA_INT64 ? rows_reached<int64_t>(index, count, read)
                                                      : rows_reached<int32_t>(index, count, read);
     if (!rows) return Refusal{"indices that cannot be read, or of which one is no row", /*of_this_launch=*/true};
-    Call call{.dialect = std::nullopt,
-              .padding = std::nullopt,
-              .align_corners = std::nullopt,
-              .inputs = {{"index", signature->index, {count}, index},
-                         {"source", signature->type, {count, channels}, parameter<uint64_t>(launch, 1)}},
-              .outputs = {{"sum", signature->type, {*rows, channels}, parameter<uint64_t>(launch, 2)}},
+    Call call{.inputs = {{{"index", signature->index, {count}}, index},
+                         {{"source", signature->type, {count, channels}}, parameter<uint64_t>(launch, 1)}},
+              .outputs = {{{"sum", signature->type, {*rows, channels}}, parameter<uint64_t>(launch, 2)}},
               .pointers = pointers_at(launch, {{0, "inputs/index"}, {1, "inputs/source"}, {2, "outputs/sum"}}),
               .reads_data = true,
               .texts = {{"reduce", "sum"}},
               .integers = {{"dim", 0}, {"dim_size", *rows}}};
     if (padding >= 0) call.integers["padding_idx"] = padding;
-    for (const auto* group : {&call.inputs, &call.outputs}) {
-      for (const DeviceTensor& tensor : *group) {
-        if (auto fault = fault_of(tensor)) return *std::move(fault);
-      }
-    }
-    return call;
+    return checked(std::move(call));
   }
 
  private:

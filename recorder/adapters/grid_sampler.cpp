@@ -89,7 +89,7 @@ std::variant<DeviceTensor, Refusal> grid_tensor(const Kernel& kernel, const Laun
     return Refusal{std::string(name) + " has " + std::to_string(info.dims) + " dimensions, not " +
                    std::to_string(dims)};
   }
-  DeviceTensor tensor{name, type, {info.sizes, info.sizes + dims}, info.data, {info.strides, info.strides + dims}};
+  DeviceTensor tensor{{name, type, {info.sizes, info.sizes + dims}, {info.strides, info.strides + dims}}, info.data};
   if (auto fault = fault_of(tensor)) return *std::move(fault);
   drop_row_major_strides(tensor);
   return tensor;
@@ -114,12 +114,7 @@ Decoded modes_of(const Kernel& kernel, const Launch& launch) {
   if (flag(launch, GridAt::kAlignCorners) > 1 || flag(launch, GridAt::kInputRequiresGrad) > 1) {
     return Refusal{"a bool that is neither 0 nor 1"};
   }
-  return Call{.dialect = std::nullopt,
-              .padding = std::nullopt,
-              .align_corners = std::nullopt,
-              .inputs = {},
-              .outputs = {},
-              .texts = {{"interpolation", kInterpolations[interpolation]}, {"padding_mode", kPaddings[padding]}},
+  return Call{.texts = {{"interpolation", kInterpolations[interpolation]}, {"padding_mode", kPaddings[padding]}},
               .integers = {{"align_corners", flag(launch, GridAt::kAlignCorners)}}};
 }
 

@@ -70,8 +70,8 @@ std::variant<DeviceTensor, Refusal> index_add_tensor(const TensorInfo<Index>& in
   if (dim < 0 || dim >= info.dims || info.sizes[dim] != 1) {
     return Refusal{std::string(name) + " is not indexed along one of its dimensions"};
   }
-  DeviceTensor tensor{
-      name, type, {info.sizes, info.sizes + info.dims}, info.data, {info.strides, info.strides + info.dims}};
+  DeviceTensor tensor{{name, type, {info.sizes, info.sizes + info.dims}, {info.strides, info.strides + info.dims}},
+                      info.data};
   tensor.shape[static_cast<size_t>(dim)] = size;
   if (auto fault = fault_of(tensor)) return *std::move(fault);
   drop_row_major_strides(tensor);
@@ -120,7 +120,7 @@ class IndexAdd final : public Adapter {
     auto sum = index_add_tensor(parameter<TensorInfo<Index>>(launch, 0), "sum", signature.type, sum_dim, rows);
     auto source =
         index_add_tensor(parameter<TensorInfo<Index>>(launch, 1), "source", signature.type, source_dim, count);
-    DeviceTensor indices{"index", signature.index, {count}, index.data, {index.strides[0]}};
+    DeviceTensor indices{{"index", signature.index, {count}, {index.strides[0]}}, index.data};
     for (const auto* tensor : {&sum, &source}) {
       if (const auto* refusal = std::get_if<Refusal>(tensor)) return *refusal;
     }
@@ -138,10 +138,7 @@ class IndexAdd final : public Adapter {
     if (loop != (signature.large ? slice * count : slice) || parameter<int64_t>(launch, rows_at + 1) != slice * rows) {
       return Refusal{"numbers of elements that contradict the sizes"};
     }
-    Call call{.dialect = std::nullopt,
-              .padding = std::nullopt,
-              .align_corners = std::nullopt,
-              .inputs = {std::move(indices), std::move(from)},
+    Call call{.inputs = {std::move(indices), std::move(from)},
               .outputs = {std::move(into)},
               .pointers = pointers_at(launch, {{0, "outputs/sum"}, {1, "inputs/source"}, {2, "inputs/index"}}),
               .texts = {{"reduce", "sum"}},

@@ -62,24 +62,16 @@ class IndexPut final : public Adapter {
     const auto shape = [&](int64_t size) {
       return has_outer ? std::vector{outer, size, channels} : std::vector{size, channels};
     };
-    Call call{.dialect = std::nullopt,
-              .padding = std::nullopt,
-              .align_corners = std::nullopt,
-              .inputs = {{"index", MSDA_INT64, {count}, sorted},
-                         {"source_row", MSDA_INT64, {count}, parameter<uint64_t>(launch, 1)},
-                         {"source", *type, shape(count), parameter<uint64_t>(launch, 2)}},
-              .outputs = {{"sum", *type, shape(*rows), parameter<uint64_t>(launch, 3)}},
+    Call call{.inputs = {{{"index", MSDA_INT64, {count}}, sorted},
+                         {{"source_row", MSDA_INT64, {count}}, parameter<uint64_t>(launch, 1)},
+                         {{"source", *type, shape(count)}, parameter<uint64_t>(launch, 2)}},
+              .outputs = {{{"sum", *type, shape(*rows)}, parameter<uint64_t>(launch, 3)}},
               .pointers = pointers_at(
                   launch, {{0, "inputs/index"}, {1, "inputs/source_row"}, {2, "inputs/source"}, {3, "outputs/sum"}}),
               .reads_data = !has_outer,
               .texts = {{"reduce", "sum"}},
               .integers = {{"dim", has_outer ? 1 : 0}, {"dim_size", *rows}}};
-    for (const auto* group : {&call.inputs, &call.outputs}) {
-      for (const DeviceTensor& tensor : *group) {
-        if (auto fault = fault_of(tensor)) return *std::move(fault);
-      }
-    }
-    return call;
+    return checked(std::move(call));
   }
 
  private:

@@ -120,11 +120,7 @@ class MsdaTriton final : public Adapter {
     const auto sizes = sizes_of(*integers, launch, LevelTable(addresses.spatial_shapes, read));
     if (const auto* refusal = std::get_if<Refusal>(&sizes)) return *refusal;
     // Padding and align_corners are constants of the compiled kernel.
-    const Call conventions{.dialect = MSDA_MSDA_TRITON,
-                           .padding = std::nullopt,
-                           .align_corners = std::nullopt,
-                           .inputs = {},
-                           .outputs = {}};
+    const Call conventions{.dialect = MSDA_MSDA_TRITON, .padding = std::nullopt, .align_corners = std::nullopt};
     Decoded decoded = with_tensors(conventions, std::get<Sizes>(sizes), *launch.float_type, addresses);
     if (auto* call = std::get_if<Call>(&decoded)) {
       // It overwrites the other two gradients and adds to grad_value.

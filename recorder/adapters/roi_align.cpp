@@ -114,18 +114,10 @@ class RoiAlign final : public Adapter {
     std::vector<int64_t> strides;
     for (size_t i = 0; i < 4; ++i) strides.push_back(integer(launch, RoiAt::kStrides + i));
     if (strides == std::vector<int64_t>{*of_box, rows * columns, columns, 1}) strides.clear();
-    Call call{.dialect = std::nullopt,
-              .padding = std::nullopt,
-              .align_corners = std::nullopt,
-              .inputs = {{"grad_output",
-                          type,
-                          {boxes, channels, rows, columns},
-                          parameter<uint64_t>(launch, RoiAt::kGradOutput),
-                          strides},
-                         {"boxes", type, {boxes, 5}, parameter<uint64_t>(launch, RoiAt::kRois)}},
-              .outputs = {{"grad_input",
-                           type,
-                           {batches, channels, height, width},
+    Call call{.inputs = {{{"grad_output", type, {boxes, channels, rows, columns}, strides},
+                          parameter<uint64_t>(launch, RoiAt::kGradOutput)},
+                         {{"boxes", type, {boxes, 5}}, parameter<uint64_t>(launch, RoiAt::kRois)}},
+              .outputs = {{{"grad_input", type, {batches, channels, height, width}},
                            parameter<uint64_t>(launch, RoiAt::kGradInput)}},
               .pointers = pointers_at(launch, {{RoiAt::kGradOutput, "inputs/grad_output"},
                                                {RoiAt::kGradInput, "outputs/grad_input"},
@@ -136,12 +128,7 @@ class RoiAlign final : public Adapter {
                            {"input_batch", batches},
                            {"input_height", height},
                            {"input_width", width}}};
-    for (const auto* group : {&call.inputs, &call.outputs}) {
-      for (const DeviceTensor& tensor : *group) {
-        if (auto fault = fault_of(tensor)) return *std::move(fault);
-      }
-    }
-    return call;
+    return checked(std::move(call));
   }
 };
 

@@ -119,8 +119,8 @@ class ScatterAdd final : public Adapter {
     std::vector<size_t> order(all.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return all[a].sum > all[b].sum; });
-    DeviceTensor sum{"sum", signature.type, {}, loop.sum}, source{"source", signature.type, {}, loop.source},
-        index{"index", signature.index, {}, loop.index};
+    DeviceTensor sum{{"sum", signature.type, {}}, loop.sum}, source{{"source", signature.type, {}}, loop.source},
+        index{{"index", signature.index, {}}, loop.index};
     bool by_rows = true;  // one index for all that lies beside
     for (const size_t i : order) {
       const Along& along = all[i];
@@ -142,10 +142,7 @@ class ScatterAdd final : public Adapter {
     }
     const auto dim = std::ranges::find(order, indexed) - order.begin();
     const uint64_t at = launch.parameters[1].offset;
-    Call call{.dialect = std::nullopt,
-              .padding = std::nullopt,
-              .align_corners = std::nullopt,
-              .inputs = {std::move(index), std::move(source)},
+    Call call{.inputs = {std::move(index), std::move(source)},
               .outputs = {std::move(sum)},
               .pointers = {{at + offsetof(Loop, index), "inputs/index"},
                            {at + offsetof(Loop, sum), "outputs/sum"},

@@ -66,8 +66,8 @@ class Bilinear2d final : public Adapter {
     // Batches and channels are one number to the kernel.
     const int64_t channels = parameter<int64_t>(launch, 0);
     Decoded decoded =
-        upsample_call("bilinear", {"grad_input", type, {1, channels, in[0], in[1]}, parameter<uint64_t>(launch, 8)},
-                      {"grad_output", type, {1, channels, out[0], out[1]}, parameter<uint64_t>(launch, 9)});
+        upsample_call("bilinear", {{"grad_input", type, {1, channels, in[0], in[1]}}, parameter<uint64_t>(launch, 8)},
+                      {{"grad_output", type, {1, channels, out[0], out[1]}}, parameter<uint64_t>(launch, 9)});
     Call* const call = std::get_if<Call>(&decoded);
     if (call == nullptr) return decoded;
     call->integers["align_corners"] = aligned;
@@ -122,7 +122,7 @@ class Nearest final : public Adapter {
     const auto tensor = [&](const char* name, const std::vector<int64_t>& sides, size_t at) {
       std::vector<int64_t> shape = sizes_from(1, 2);
       shape.insert(shape.end(), sides.begin(), sides.end());
-      return DeviceTensor{name, signature.type, shape, parameter<uint64_t>(launch, at)};
+      return DeviceTensor{{name, signature.type, shape}, parameter<uint64_t>(launch, at)};
     };
     Decoded decoded = upsample_call(signature.exact ? "nearest-exact" : "nearest", tensor("grad_input", in, grad_input),
                                     tensor("grad_output", out, 0));

@@ -60,11 +60,8 @@ class Accessors final : public Adapter {
   static constexpr size_t kAligned = 1 + kAxesCount, kGradInput = kAligned + 1, kGradOutput = kAligned + 2;
 
   static DeviceTensor tensor_of(const Accessor& accessor, const char* name, msda_dtype type) {
-    return {name,
-            type,
-            {accessor.sizes.begin(), accessor.sizes.end()},
-            accessor.data,
-            {accessor.strides.begin(), accessor.strides.end()}};
+    const auto &sizes = accessor.sizes, &strides = accessor.strides;
+    return {{name, type, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}}, accessor.data};
   }
 
   template <class Real>

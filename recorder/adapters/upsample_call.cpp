@@ -12,20 +12,13 @@ constexpr std::array kAxes{"width", "height", "depth"};  // the last dimension f
 }  // namespace
 
 Decoded upsample_call(const std::string& mode, DeviceTensor grad_input, DeviceTensor grad_output) {
-  for (const DeviceTensor* tensor : {&grad_output, &grad_input}) {
-    if (auto fault = fault_of(*tensor)) return *std::move(fault);
-  }
   const std::vector<int64_t> in = grad_input.shape;
-  Call call{.dialect = std::nullopt,
-            .padding = std::nullopt,
-            .align_corners = std::nullopt,
-            .inputs = {std::move(grad_output)},
-            .outputs = {std::move(grad_input)}};
+  Call call{.inputs = {std::move(grad_output)}, .outputs = {std::move(grad_input)}};
   call.texts["mode"] = mode;
   for (size_t axis = 0; axis + 2 < in.size(); ++axis) {
     call.integers[std::string("input_") + kAxes[axis]] = in[in.size() - 1 - axis];
   }
-  return call;
+  return checked(std::move(call));
 }
 
 std::optional<Refusal> add_scale(Call& call, size_t axis, double scale, bool is_from_sizes) {

@@ -64,7 +64,7 @@ class Reading {
   }
 
   std::variant<DeviceTensor, Refusal> tensor(const TensorSpec& spec) const {
-    DeviceTensor tensor{spec.name, spec.type, {}, bits<uint64_t>(spec_.scalars[spec.pointer])};
+    DeviceTensor tensor{{spec.name, spec.type, {}}, bits<uint64_t>(spec_.scalars[spec.pointer])};
     for (const auto& [expressions, numbers] :
          {std::pair{&spec.shape, &tensor.shape}, {&spec.strides, &tensor.strides}}) {
       for (const Expression& expression : *expressions) {
@@ -187,8 +187,6 @@ class UserAdapter final : public Adapter {
     Call call{.dialect = spec_.dialect,
               .padding = spec_.padding,
               .align_corners = spec_.align_corners,
-              .inputs = {},
-              .outputs = {},
               .texts = {{"adapter", spec_.name}, {"scalars", reading.scalars()}}};
     if (spec_.op) call.texts["operator"] = spec_.op->name;
     call.pointers = reading.pointers();

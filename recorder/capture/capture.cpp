@@ -6,12 +6,6 @@
 
 namespace msda::capture {
 
-int64_t TensorInfo::elements() const {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
-
 const Invocation::Result* Invocation::reference() const {
   const auto found = std::ranges::find_if(results, [](const Result& r) { return r.facts.role == "reference"; });
   return found == results.end() ? nullptr : &*found;

@@ -14,9 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/names.h"
+#include "kernels/walk.h"
 #include "recorder/capture/schema.h"
 #include "recorder/capture/stage_summary.h"
+#include "recorder/tensors/description.h"
 
 namespace msda::capture {
 
@@ -30,18 +31,12 @@ struct Displaced : Error {
   using Error::Error;
 };
 
-// A tensor's description, without its data.
-struct TensorInfo {
-  std::string name;  // "grad_value"
-  std::string path;  // in the file: "/invocations/000000/outputs/grad_value"
-  msda_dtype type = MSDA_FLOAT32;
-  std::vector<int64_t> shape;
+// Strides are those of the tensor in the recorded program. Here and in the file it is row-major.
+struct TensorInfo : tensors::Description {
+  std::string path;    // in the file: "/invocations/000000/outputs/grad_value"
   std::string digest;  // as written beside the data; empty if the file has none
-  // Strides in elements, as the tensor lay in the recorded program; empty: row-major. Here and in the file it is
-  // row-major.
-  std::vector<int64_t> strides = {};
 
-  int64_t elements() const;
+  int64_t elements() const { return kernels::elements_of(shape); }
   int64_t bytes() const { return elements() * kernels::bytes_of(type); }
 };
 
@@ -54,13 +49,9 @@ struct Tensor {
 };
 
 // A tensor to be written; the caller owns the bytes.
-struct TensorView {
-  std::string name;
-  msda_dtype type = MSDA_FLOAT32;
-  std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
-  std::vector<int64_t> strides = {};  // as TensorInfo has them; the bytes are row-major
-  bool packed = false;                // compressed in the file, if libhdf5 can do that here
+struct TensorView : tensors::Description {
+  std::span<const std::byte> bytes;  // row-major, whatever the strides
+  bool packed = false;               // compressed in the file, if libhdf5 can do that here
 };
 
 struct Run {

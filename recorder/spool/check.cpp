@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "recorder/spool/ring.h"
+#include "recorder/tensors/tensor.h"
 
 namespace msda::spool {
 namespace {

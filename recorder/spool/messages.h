@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "recorder/spool/archive.h"
-#include "recorder/tensors/tensor.h"
+#include "recorder/tensors/description.h"
 
 namespace msda::spool {
 
@@ -87,7 +87,10 @@ struct Tensor {
   bool zeros = false;              // the tensor holds only zeros and has no bytes
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation& attempt& section& description& block& offset& bytes& zeros;
+    auto& [name, type, shape, strides] = description;
+    std::string type_name = kernels::name_of(type);
+    archive& invocation& attempt& section& name& type_name& shape& strides& block& offset& bytes& zeros;
+    type = kernels::dtype_named(type_name).value_or(msda_dtype{-1});
   }
 };
 

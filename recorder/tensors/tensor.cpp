@@ -4,6 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/walk.h"
+
 namespace msda::tensors {
 namespace {
 
@@ -15,11 +17,11 @@ bool stretch(Extent& extent, int64_t size, int64_t stride, int64_t element_bytes
          !__builtin_add_overflow(side, step, &side);
 }
 
-using Dimension = RowMajorCopy::Dimension;
-
 // The two innermost dimensions of contiguous pieces.
 struct Plane {
-  Dimension rows, columns;
+  struct Dimension {
+    int64_t size = 1, stride = 0;  // bytes
+  } rows, columns;
   size_t piece;  // bytes
 
   void copy(const std::byte* from, std::byte* to) const {
@@ -60,24 +62,6 @@ struct Plane {
   }
 };
 
-// Calls visit(offset in bytes) for each index of the dimensions, in row-major order.
-template <class Visit>
-void for_each_index(std::span<const Dimension> dimensions, Visit&& visit) {
-  std::vector<int64_t> index(dimensions.size(), 0);
-  int64_t at = 0;
-  for (bool more = true; more;) {
-    visit(at);
-    more = false;
-    for (size_t i = dimensions.size(); i-- > 0;) {
-      at += dimensions[i].stride;
-      more = ++index[i] < dimensions[i].size;
-      if (more) break;
-      at -= dimensions[i].stride * dimensions[i].size;
-      index[i] = 0;
-    }
-  }
-}
-
 }  // namespace
 
 std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const int64_t> strides,
@@ -111,19 +95,22 @@ std::optional<Extent> extent_of(const Description& tensor) noexcept {
 
 // Omits dimensions of size 1, and merges neighbouring dimensions whose strides allow it.
 RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes) {
-  RowMajorCopy copy{{}, element_bytes};
+  RowMajorCopy copy{{}, {}, element_bytes};
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) continue;
-    const Dimension inner{shape[i], strides[i] * element_bytes};
-    if (!copy.dimensions.empty() && copy.dimensions.back().stride == inner.stride * inner.size) {
-      copy.dimensions.back() = {copy.dimensions.back().size * inner.size, inner.stride};
+    const int64_t size = shape[i], stride = strides[i] * element_bytes;
+    if (!copy.shape.empty() && copy.strides.back() == stride * size) {
+      copy.shape.back() *= size;
+      copy.strides.back() = stride;
     } else {
-      copy.dimensions.push_back(inner);
+      copy.shape.push_back(size);
+      copy.strides.push_back(stride);
     }
   }
-  if (!copy.dimensions.empty() && copy.dimensions.back().stride == element_bytes) {
-    copy.piece *= copy.dimensions.back().size;
-    copy.dimensions.pop_back();
+  if (!copy.shape.empty() && copy.strides.back() == element_bytes) {
+    copy.piece *= copy.shape.back();
+    copy.shape.pop_back();
+    copy.strides.pop_back();
   }
   return copy;
 }
@@ -136,17 +123,27 @@ void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std:
     std::memcpy(to, first, static_cast<size_t>(extent->dense));
     return;
   }
-  auto [dimensions, piece] = row_major_copy(shape, strides, element_bytes);
+  auto [outer, outer_strides, piece] = row_major_copy(shape, strides, element_bytes);
   Plane plane{{}, {}, static_cast<size_t>(piece)};
-  for (Dimension* side : {&plane.columns, &plane.rows}) {
-    if (dimensions.empty()) break;
-    *side = dimensions.back();
-    dimensions.pop_back();
+  for (Plane::Dimension* side : {&plane.columns, &plane.rows}) {
+    if (outer.empty()) break;
+    *side = {outer.back(), outer_strides.back()};
+    outer.pop_back();
+    outer_strides.pop_back();
   }
   const int64_t plane_bytes = piece * plane.rows.size * plane.columns.size;
-  for_each_index(dimensions, [&](int64_t at) {
-    plane.copy(first + at, to);
-    to += plane_bytes;
+  kernels::for_each_row(outer, outer_strides, [&](int64_t offset, int64_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i, to += plane_bytes) plane.copy(first + offset + i * step, to);
+  });
+}
+
+void copy_from_row_major(const std::byte* from, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                         int64_t element_bytes, std::byte* first) {
+  const auto size = static_cast<size_t>(element_bytes);
+  kernels::for_each_row(shape, strides, [&](int64_t offset, int64_t step, int64_t count) {
+    for (int64_t i = 0; i < count; ++i, from += size) {
+      std::memcpy(first + (offset + i * step) * element_bytes, from, size);
+    }
   });
 }
 

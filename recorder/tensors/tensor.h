@@ -1,29 +1,15 @@
-// Strided tensors: their description, where their elements lie, and how to make them row-major.
+// Strided tensors: where their elements lie, and how to make them row-major and back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "kernels/names.h"
+#include "recorder/tensors/description.h"
 
 namespace msda::tensors {
-
-struct Description {
-  std::string name;  // "grad_value"
-  msda_dtype type = MSDA_FLOAT32;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  // in elements; empty: row-major
-  template <class Archive>
-  void serialize(Archive& archive, unsigned) {
-    std::string type_name = kernels::name_of(type);
-    archive& name& type_name& shape& strides;
-    type = kernels::dtype_named(type_name).value_or(msda_dtype{-1});
-  }
-};
 
 // The memory range of a tensor, in bytes.
 struct Extent {
@@ -51,11 +37,8 @@ std::optional<Extent> extent_of(const Description& tensor) noexcept;
 
 // A plan to make a strided tensor row-major: contiguous pieces, visited along the dimensions, outermost first.
 struct RowMajorCopy {
-  struct Dimension {
-    int64_t size = 1, stride = 0;  // bytes
-  };
-  std::vector<Dimension> dimensions;
-  int64_t piece = 0;  // bytes
+  std::vector<int64_t> shape, strides;  // of the pieces; strides in bytes
+  int64_t piece = 0;                    // bytes
 };
 
 // Needs the shape and strides to have an extent, with elements.
@@ -65,5 +48,9 @@ RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int6
 // an extent.
 void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std::span<const int64_t> strides,
                     int64_t element_bytes, std::byte* to);
+
+// Copies elements in row-major order to where they lie in a strided tensor, whose first element is at `first`.
+void copy_from_row_major(const std::byte* from, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                         int64_t element_bytes, std::byte* first);
 
 }  // namespace msda::tensors

@@ -124,8 +124,7 @@ void Builder::add_tensors(const Pending& pending) {
   for (const Item& item : pending.tensors) {
     std::vector<std::byte> memory;
     const auto bytes = payloads_.bytes(item, memory);
-    const auto& [name, type, shape, strides] = item.tensor.description;
-    const capture::TensorView view{name, type, shape, bytes, strides};
+    const capture::TensorView view{item.tensor.description, bytes};
     if (item.tensor.section == "inputs") {
       writer().add_input(view);
     } else if (item.tensor.section == "outputs_before") {
@@ -331,8 +330,8 @@ void Builder::write_stages() {
   for (const auto& [number, call] : calls_) {
     std::deque<std::vector<std::byte>> memory;
     std::map<std::string, capture::TensorView> inputs;
-    for (const auto& [name, type, shape, strides] : call.inputs) {
-      inputs[name] = {name, type, shape, memory.emplace_back(writer().read_input(number, name))};
+    for (const tensors::Description& input : call.inputs) {
+      inputs[input.name] = {input, memory.emplace_back(writer().read_input(number, input.name))};
     }
     writer().continue_invocation(number);
     try {

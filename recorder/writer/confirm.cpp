@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/checked/call.h"
 #include "kernels/names.h"
-#include "kernels/storage.h"
 
 namespace msda::record {
 namespace {
@@ -16,37 +16,9 @@ msda_tensor first_queries(msda_tensor tensor, int64_t queries) {
   return tensor;
 }
 
-double element(const msda_tensor& tensor, int64_t at) {
-  switch (tensor.dtype) {
-    case MSDA_FLOAT16:
-      return double{kernels::widen(static_cast<const kernels::Float16*>(tensor.data)[at])};
-    case MSDA_BFLOAT16:
-      return double{kernels::widen(static_cast<const kernels::BFloat16*>(tensor.data)[at])};
-    case MSDA_FLOAT64:
-      return static_cast<const double*>(tensor.data)[at];
-    default:
-      return double{static_cast<const float*>(tensor.data)[at]};
-  }
-}
-
-// Returns the values as float64, row-major.
-std::vector<double> values_of(const msda_tensor& tensor) {
-  int64_t count = 1;
-  for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
-  std::vector<double> values(static_cast<size_t>(count));
-  int64_t index[MSDA_MAX_RANK] = {};
-  for (double& value : values) {
-    int64_t at = 0;
-    for (int i = 0; i < tensor.rank; ++i) at += index[i] * tensor.stride[i];
-    value = element(tensor, at);
-    for (int i = tensor.rank - 1; i >= 0 && ++index[i] == tensor.shape[i]; --i) index[i] = 0;
-  }
-  return values;
-}
-
 // Returns the number of elements that differ from float64 by more than the tolerance of the operator's tests, or, in 16
 // bits, by more than a wider one. Any recording has a few: rounding lands a sample in the next cell.
-int64_t misses(const std::vector<double>& recorded, const std::vector<double>& exact, bool in_16_bits) {
+int64_t misses(const double* recorded, const std::vector<double>& exact, bool in_16_bits) {
   const double atol = in_16_bits ? 5e-2 : 1e-3, rtol = in_16_bits ? 5e-2 : 1e-2;
   int64_t count = 0;
   for (size_t i = 0; i < exact.size(); ++i) {
@@ -72,8 +44,11 @@ std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, con
   call.attention_weights = cut("attention_weights");
   const msda_tensor grad_output = cut("grad_output");
   const msda_tensor locations = cut("grad_sampling_locations"), weights = cut("grad_attention_weights");
-  const std::vector<double> recorded_locations = values_of(locations), recorded_weights = values_of(weights);
-  std::vector<double> exact_locations(recorded_locations.size()), exact_weights(recorded_weights.size());
+  const kernels::ContiguousInput<double> recorded_locations(locations), recorded_weights(weights);
+  const auto numbers_like = [](const msda_tensor& tensor) {
+    return std::vector<double>(static_cast<size_t>(kernels::elements_of(kernels::sizes_of(tensor))));
+  };
+  std::vector<double> exact_locations = numbers_like(locations), exact_weights = numbers_like(weights);
   const msda_tensor to_locations =
       msda_contiguous(exact_locations.data(), MSDA_FLOAT64, locations.rank, locations.shape);
   const msda_tensor to_weights = msda_contiguous(exact_weights.data(), MSDA_FLOAT64, weights.rank, weights.shape);
@@ -88,8 +63,8 @@ std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, con
       call.align_corners = align;
       // Fails if the dialect does not support these conventions.
       if (msda_backward(&call, &grad_output, &options, nullptr, &to_locations, &to_weights) != MSDA_OK) continue;
-      const int64_t count =
-          misses(recorded_locations, exact_locations, in_16_bits) + misses(recorded_weights, exact_weights, in_16_bits);
+      const int64_t count = misses(recorded_locations.data(), exact_locations, in_16_bits) +
+                            misses(recorded_weights.data(), exact_weights, in_16_bits);
       if (count < fewest) {
         fewest = count;
         best = Conventions{padding, align, type};

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "recorder/tensors/tensor.h"
+
 namespace msda::record {
 
 // The tensors were checked when their frames were read, so that they have an extent.

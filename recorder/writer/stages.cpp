@@ -293,7 +293,7 @@ class StageAdder {
       if (task / stages == 2) tally.apart.add(numbers_[i], exact_[i], boxes[i]);
     });
     for (size_t i = 0; full_ && i < boxes.size(); ++i) {
-      TensorView view{name(first_stage + i), type(), boxes[i].shape, std::as_bytes(std::span(numbers_[i]))};
+      TensorView view{{name(first_stage + i), type(), boxes[i].shape}, std::as_bytes(std::span(numbers_[i]))};
       if (!call_.float64) {
         to_file_.assign(numbers_[i].begin(), numbers_[i].end());
         view.bytes = std::as_bytes(std::span(to_file_));

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <functional>
 
+#include "kernels/walk.h"
+
 namespace msda::record {
 namespace {
 
@@ -34,18 +36,11 @@ void merge(std::optional<Extreme>& extreme, const Candidate& candidate, const Bo
 
 }  // namespace
 
-int64_t Box::elements() const {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
+int64_t Box::elements() const { return kernels::elements_of(shape); }
 
 std::vector<int64_t> Box::index_of(int64_t flat) const {
-  std::vector<int64_t> index(offset);
-  for (size_t i = shape.size(); i-- > 0;) {
-    index[i] += flat % shape[i];
-    flat /= shape[i];
-  }
+  std::vector<int64_t> index = kernels::index_of(shape, flat);
+  std::ranges::transform(index, offset, index.begin(), std::plus());
   return index;
 }
 

@@ -4,7 +4,7 @@
 
 namespace msda::replay {
 capture::TensorView view_of(const char* name, const analysis::Tensor& tensor) {
-  return {name, tensor.dtype, tensor.shape, {static_cast<const std::byte*>(tensor.data), analysis::bytes_of(tensor)}};
+  return {{name, tensor.dtype, tensor.shape}, {static_cast<const std::byte*>(tensor.data), analysis::bytes_of(tensor)}};
 }
 
 std::vector<capture::TensorView> gradients_of(const analysis::Call& call, const analysis::Tensor* tensors) {

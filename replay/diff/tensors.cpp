@@ -25,7 +25,7 @@ Difference::Elements compare_elements(const capture::Tensor& a, const capture::T
     const size_t offset = static_cast<size_t>(at) * size;
     if (std::memcmp(a.data.get() + offset, b.data.get() + offset, size) == 0) continue;
     if (elements.different++ == 0) {
-      elements.first = analysis::Tensor{nullptr, MSDA_FLOAT32, a.info.shape}.index_of(at);
+      elements.first = kernels::index_of(a.info.shape, at);
     }
   }
   if (!kernels::is_float(a.info.type)) return elements;

@@ -20,9 +20,7 @@ using capture::Tensor;
 using capture::TensorInfo;
 using capture::Writer;
 
-capture::TensorView view_of(const Tensor& tensor) {
-  return {tensor.info.name, tensor.info.type, tensor.info.shape, tensor.bytes(), tensor.info.strides};
-}
+capture::TensorView view_of(const Tensor& tensor) { return {tensor.info, tensor.bytes()}; }
 
 // Returns the seeds given before the invocation; it is number 0 of its new capture.
 std::vector<capture::Seed> seeds_before(const IsolatedReader& reader, int64_t id) {

@@ -106,7 +106,7 @@ void write_small_launch(const std::string& path, bool replace, bool packed, cons
   if (recorded.code) writer.add_kernel(*recorded.code);
   writer.begin_invocation(facts, invocation.parameters);
   for (const auto& [info, is_output, bytes] : launch.memory) {
-    const capture::TensorView view{info->name, info->type, info->shape, bytes, info->strides, packed};
+    const capture::TensorView view{*info, bytes, packed};
     is_output ? writer.add_output_before(view) : writer.add_input(view);
   }
   writer.flush();

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "replay/original/strided.h"
+#include "recorder/tensors/tensor.h"
 
 namespace msda::replay {
 namespace {
@@ -99,7 +99,8 @@ void DeviceLaunch::put(const Buffer& buffer, std::span<const std::byte> row_majo
   if (buffer.strides.empty()) return copy(row_major.data());
   std::vector<std::byte> memory(buffer.bytes);
   device_.check(device_.driver().copy_to_host_now(memory.data(), to, buffer.bytes), "copy " + buffer.name);
-  scatter(buffer.before->shape, buffer.strides, size_of_element(buffer), row_major.data(), memory.data());
+  tensors::copy_from_row_major(row_major.data(), buffer.before->shape, buffer.strides,
+                               kernels::bytes_of(buffer.before->type), memory.data());
   copy(memory.data());
 }
 
@@ -113,7 +114,8 @@ std::vector<std::byte> DeviceLaunch::row_major(const Buffer& buffer, gpu::Device
   device_.check(device_.driver().copy_to_host_now(memory.data(), from, buffer.bytes), "copy " + buffer.name);
   if (buffer.strides.empty()) return memory;
   std::vector<std::byte> dense(static_cast<size_t>(buffer.before->bytes()));
-  gather(buffer.before->shape, buffer.strides, size_of_element(buffer), memory.data(), dense.data());
+  tensors::copy_row_major(memory.data(), buffer.before->shape, buffer.strides, kernels::bytes_of(buffer.before->type),
+                          dense.data());
   return dense;
 }
 

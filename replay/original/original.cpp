@@ -136,12 +136,8 @@ PoisonResult Original::poison(const capture::Invocation& invocation, const Relau
     const Buffer& buffer = plan.buffers[i];
     if (!buffer.is_output) continue;
     const capture::Tensor before = reader_.read(*buffer.before);
-    outputs.push_back({buffer.name,
-                       buffer.before->type,
-                       buffer.before->shape,
-                       {before.data.get(), before.data.get() + before.info.bytes()},
-                       i,
-                       buffer.unwritten});
+    outputs.push_back(
+        {*buffer.before, {before.data.get(), before.data.get() + before.info.bytes()}, i, buffer.unwritten});
   }
   KeptResults kept = room_for(options_, settings, outputs);
   PoisonJudge judge(settings, std::move(outputs), std::move(kept));

@@ -5,6 +5,7 @@
 
 #include "analysis/causes/finding.h"
 #include "analysis/numbers/tensor.h"
+#include "kernels/walk.h"
 #include "recorder/text/words.h"
 #include "replay/base/json.h"
 #include "replay/calls/damage.h"
@@ -14,10 +15,6 @@ namespace msda::replay {
 using analysis::number;
 
 namespace {
-
-analysis::Index element_index(const OriginalTensor& tensor, int64_t flat) {
-  return analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.index_of(flat);
-}
 
 // "3 results, the recorded one among them; 12 elements vary, by up to 1e-06 at [0,1,2,3]"
 std::string tensor_words(const OriginalTensor& tensor) {
@@ -32,9 +29,8 @@ std::string tensor_words(const OriginalTensor& tensor) {
   if (tensor.varying > 0) {
     const auto& [flat, lowest, highest] = tensor.widest.front();
     words += fmt::format("; {} of {} var{}, by up to {:.3g} at [{}] ({:.9g} to {:.9g})", tensor.varying,
-                         text::counted(analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.elements(), "element"),
-                         tensor.varying == 1 ? "ies" : "y", tensor.spread, fmt::join(element_index(tensor, flat), ","),
-                         lowest, highest);
+                         text::counted(kernels::elements_of(tensor.shape), "element"), tensor.varying == 1 ? "ies" : "y",
+                         tensor.spread, fmt::join(kernels::index_of(tensor.shape, flat), ","), lowest, highest);
   }
   if (tensor.recorded && tensor.recorded->different > 0) {
     words += fmt::format("; the first differs from the recorded one in {}, by up to {:.3g}",
@@ -75,7 +71,7 @@ nlohmann::ordered_json to_json(const OriginalResult& result) {
     entry["widest"] = Json::array();
     for (const auto& [flat, lowest, highest] : tensor.widest) {
       entry["widest"].push_back(
-          {{"index", element_index(tensor, flat)}, {"lowest", number(lowest)}, {"highest", number(highest)}});
+          {{"index", kernels::index_of(tensor.shape, flat)}, {"lowest", number(lowest)}, {"highest", number(highest)}});
     }
     json["tensors"][tensor.name] = std::move(entry);
   }

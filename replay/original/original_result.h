@@ -21,10 +21,7 @@ namespace msda::replay {
 double element_of(msda_dtype type, const std::byte* data, int64_t flat);
 
 // An output, and how it varied over repeated launches.
-struct OriginalTensor {
-  std::string name;
-  msda_dtype type = MSDA_FLOAT32;
-  std::vector<int64_t> shape;
+struct OriginalTensor : tensors::Description {
   std::unique_ptr<std::byte[]> first;  // of the first run, row-major
   std::string digest;                  // of the first run, in the form of the capture's digests
   int64_t distinct = 1;                // number of different results

@@ -83,9 +83,7 @@ class PoisonJudge::OfTensor {
         output_(all.outputs_[number]),
         size_(static_cast<size_t>(kernels::bytes_of(output_.type))) {
     elements_ = static_cast<int64_t>(output_.before.size() / size_);
-    tensor_.name = output_.name;
-    tensor_.type = output_.type;
-    tensor_.shape = output_.shape;
+    static_cast<tensors::Description&>(tensor_) = output_;
     spreads_.resize(all.settings_.size());
     depends_.resize(static_cast<size_t>(elements_));
     adds_.resize(static_cast<size_t>(elements_));

@@ -26,10 +26,7 @@ struct AtomicsOfCode {
 AtomicsOfCode atomics_of(const capture::KernelImage& code);
 
 // An output, as the capture has it.
-struct PoisonedOutput {
-  std::string name;
-  msda_dtype type;
-  std::vector<int64_t> shape;
+struct PoisonedOutput : tensors::Description {
   std::vector<std::byte> before;  // row-major
   size_t buffer = 0;              // its number in the plan
   std::vector<UnwrittenBytes> unwritten = {};

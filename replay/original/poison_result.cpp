@@ -8,6 +8,7 @@
 
 #include "analysis/causes/finding.h"
 #include "analysis/numbers/tensor.h"
+#include "kernels/walk.h"
 #include "replay/base/json.h"
 
 namespace msda::replay {
@@ -19,10 +20,6 @@ namespace {
 
 const char* name_of(State state) {
   return state == State::kRan ? "ran" : state == State::kFaulted ? "faulted" : "hung";
-}
-
-analysis::Index poisoned_index(const PoisonTensor& tensor, int64_t flat) {
-  return analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.index_of(flat);
 }
 
 // "grad_value zero", "as recorded"
@@ -50,7 +47,8 @@ std::string example_of(const PoisonResult& result, const PoisonTensor& tensor) {
     texts.push_back(fmt::format("{} {}{}", range, setting.memory == PoisonSetting::Memory::kNone ? "" : "with ",
                                 setting_words(setting)));
   }
-  return fmt::format("[{}]: {}", fmt::join(poisoned_index(tensor, *tensor.example), ","), fmt::join(texts, ", "));
+  return fmt::format("[{}]: {}", fmt::join(kernels::index_of(tensor.shape, *tensor.example), ","),
+                     fmt::join(texts, ", "));
 }
 
 }  // namespace
@@ -112,7 +110,7 @@ nlohmann::ordered_json to_json(const PoisonResult& result) {
       for (const auto& [setting, lowest, highest] : tensor.values) {
         values.push_back({{"setting", setting}, {"lowest", number(lowest)}, {"highest", number(highest)}});
       }
-      entry["example"] = {{"index", poisoned_index(tensor, *tensor.example)}, {"values", std::move(values)}};
+      entry["example"] = {{"index", kernels::index_of(tensor.shape, *tensor.example)}, {"values", std::move(values)}};
     }
     json["tensors"][tensor.name] = std::move(entry);
   }

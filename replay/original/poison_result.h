@@ -31,10 +31,7 @@ struct PoisonOrders {
   int64_t pixels = 0, explained = 0, impossible = 0;
 };
 
-struct PoisonTensor {
-  std::string name;
-  msda_dtype type = MSDA_FLOAT32;
-  std::vector<int64_t> shape;
+struct PoisonTensor : tensors::Description {
   PoisonVerdict verdict = PoisonVerdict::kDeterministic;
   std::string why;  // a sentence; empty for kDeterministic
 

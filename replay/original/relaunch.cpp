@@ -115,19 +115,11 @@ size_t index_of_parameter(const capture::Parameters& parameters, uint64_t offset
 
 // Returns the bytes from the first element to the last, both included.
 uint64_t extent_of(const TensorInfo& info, const std::vector<int64_t>& strides) {
-  const auto size = static_cast<uint64_t>(kernels::bytes_of(info.type)), dense = static_cast<uint64_t>(info.bytes());
+  const auto dense = static_cast<uint64_t>(info.bytes());
   if (strides.empty() || dense == 0) return dense;
-  uint64_t last = 0;
-  bool fits = strides.size() == info.shape.size();
-  for (size_t i = 0; fits && i < strides.size(); ++i) {
-    uint64_t step = 0;
-    fits =
-        strides[i] >= 0 &&
-        !__builtin_mul_overflow(static_cast<uint64_t>(info.shape[i] - 1), static_cast<uint64_t>(strides[i]), &step) &&
-        !__builtin_add_overflow(last, step, &last);
-  }
-  uint64_t bytes = 0;
-  if (!fits || __builtin_mul_overflow(last + 1, size, &bytes)) refuse_relaunch("{} has strides {}", info.path, strides);
+  const auto extent = tensors::extent_of(info.shape, strides, kernels::bytes_of(info.type));
+  if (!extent || std::ranges::min(strides) < 0) refuse_relaunch("{} has strides {}", info.path, strides);
+  const auto bytes = static_cast<uint64_t>(extent->end);
   // A view of a few columns is accepted; sizes that nothing in the file supports are not.
   constexpr uint64_t kMostGaps = 4096, kMost = uint64_t{1} << 36;
   if (bytes / kMostGaps > dense || bytes > std::max(dense, kMost)) {

@@ -205,11 +205,8 @@ OriginalResult RepeatedLaunch::run(int64_t runs, Clock::time_point begun,
   run_once(0, true, repeats);
   take_batch(1, milliseconds);
   for (const auto& output : on_device_.outputs()) {
-    const TensorInfo& info = *output.buffer->before;
     OriginalTensor& tensor = result.tensors.emplace_back();
-    tensor.name = info.name;
-    tensor.type = info.type;
-    tensor.shape = info.shape;
+    static_cast<tensors::Description&>(tensor) = *output.buffer->before;
     const auto bytes = on_device_.row_major(*output.buffer, output.address);
     tensor.first = std::make_unique<std::byte[]>(bytes.size());
     std::ranges::copy(bytes, tensor.first.get());

@@ -9,6 +9,7 @@
 
 #include "analysis/numbers/bounded.h"
 #include "analysis/operators/own/call.h"
+#include "kernels/walk.h"
 #include "replay/base/errors.h"
 #include "replay/own/looked_at.h"
 #include "replay/own/rounded.h"
@@ -219,7 +220,7 @@ void BoundLibrary::check() const {
   for (size_t output = 0; output < outputs().size(); ++output) {
     const TermTable& known = table(output);
     const auto fail = [&](int64_t flat, const std::string& fault) {
-      const analysis::Index at = Tensor{nullptr, MSDA_FLOAT32, shape_of(output)}.index_of(flat);
+      const analysis::Index at = kernels::index_of(shape_of(output), flat);
       throw BadInput(fmt::format("{}: {}[{}]: {}", where_, outputs()[output].name(), fmt::join(at, ","), fault));
     };
     if (known.fault) fail(known.fault->first, known.fault->second);

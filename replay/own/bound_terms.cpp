@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/walk.h"
 #include "replay/own/bound_expressions.h"
 #include "replay/own/looked_at.h"
 
@@ -29,7 +30,7 @@ class TermLooker {
           return *values_.integers[name];
         }),
         elements_([this](size_t tensor, std::span<const int64_t> at) { return bound_.element(tensor, at); }) {
-    const analysis::Index at = Tensor{nullptr, MSDA_FLOAT32, bound.shape_of(output)}.index_of(flat);
+    const analysis::Index at = kernels::index_of(bound.shape_of(output), flat);
     for (size_t i = 0; i < at.size(); ++i) values_.set(bound.op_.names().index(of_.index[i]), at[i]);
   }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/walk.h"
 #include "recorder/process/fenced_process.h"
 
 namespace msda::replay {
@@ -85,9 +86,8 @@ Answers::Answers(process::Channel& channel, const msda_own_operator_description&
 
 std::vector<int64_t> Answers::begin(int64_t flat) {
   element_ = flat;
-  const std::vector<int64_t>& shape = call_.shape(static_cast<size_t>(output_.tensor));
-  std::vector<int64_t> index(MSDA_OWN_MOST_DIMENSIONS, 0);
-  for (size_t i = shape.size(); i-- > 0; flat /= shape[i]) index[i] = flat % shape[i];
+  std::vector<int64_t> index = kernels::index_of(call_.shape(static_cast<size_t>(output_.tensor)), flat);
+  index.resize(MSDA_OWN_MOST_DIMENSIONS);
   return index;
 }
 

@@ -49,11 +49,11 @@ class CaptureFile : public ::testing::Test {
     const auto of_floats = [&](const char* name, const std::vector<int64_t>& shape) {
       size_t count = 1;
       for (const int64_t size : shape) count *= static_cast<size_t>(size);
-      return TensorView{name, MSDA_FLOAT32, shape, std::as_bytes(std::span(numbers).first(count))};
+      return TensorView{{name, MSDA_FLOAT32, shape}, std::as_bytes(std::span(numbers).first(count))};
     };
     const std::vector<int64_t> values{1, 6, 1, 4}, locations{1, 3, 1, 1, 2, 2}, weights{1, 3, 1, 1, 2};
     writer.add_input(of_floats("value", values));
-    writer.add_input({"spatial_shapes", MSDA_INT64, {1, 2}, std::as_bytes(std::span(height_and_width))});
+    writer.add_input({{"spatial_shapes", MSDA_INT64, {1, 2}}, std::as_bytes(std::span(height_and_width))});
     writer.add_input(of_floats("sampling_locations", locations));
     writer.add_input(of_floats("attention_weights", weights));
     writer.add_input(of_floats("grad_output", {1, 3, 1, 4}));

@@ -80,15 +80,15 @@ TEST_F(CaptureFile, GivesBackEverything) {
     writer.write_run(run, seeds);
     writer.add_kernel(kernel);
     EXPECT_EQ(writer.begin_invocation(facts, parameters), 0);
-    writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
-    writer.add_output({"grad_value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
-    writer.add_output_before({"grad_value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(before)});
+    writer.add_input({{"value", MSDA_FLOAT32, {1, 2, 1, 2}}, bytes_of(value)});
+    writer.add_output({{"grad_value", MSDA_FLOAT32, {1, 2, 1, 2}}, bytes_of(value)});
+    writer.add_output_before({{"grad_value", MSDA_FLOAT32, {1, 2, 1, 2}}, bytes_of(before)});
     writer.add_result({"reference", "reference", "msda_triton"},
-                      {{"grad_value", MSDA_FLOAT16, {1, 2, 1, 2}, std::as_bytes(std::span(half))}});
+                      {{{"grad_value", MSDA_FLOAT16, {1, 2, 1, 2}}, std::as_bytes(std::span(half))}});
     writer.flush();
     EXPECT_EQ(writer.begin_invocation(CallFacts{}), 1);
-    writer.add_input({"value", MSDA_BFLOAT16, {1, 2, 1, 2}, std::as_bytes(std::span(half))});
-    writer.add_input({"grad_output", MSDA_FLOAT64, {0, 3, 1, 2}, {}});
+    writer.add_input({{"value", MSDA_BFLOAT16, {1, 2, 1, 2}}, std::as_bytes(std::span(half))});
+    writer.add_input({{"grad_output", MSDA_FLOAT64, {0, 3, 1, 2}}, {}});
     writer.close();
   }
   const IsolatedReader reader(path);
@@ -168,8 +168,8 @@ TEST_F(CaptureFile, KernelsOfOtherOperators) {
     Writer writer(path, Writer::IfExists::kRefuse, "");
     for (const CallFacts& each : {facts, ours}) {
       writer.begin_invocation(each);
-      writer.add_input({"value", MSDA_FLOAT32, {2, 2}, bytes_of(data)});
-      writer.add_output({"x", kernels::kUInt8, {16}, bytes_of(data)});
+      writer.add_input({{"value", MSDA_FLOAT32, {2, 2}}, bytes_of(data)});
+      writer.add_output({{"x", kernels::kUInt8, {16}}, bytes_of(data)});
     }
     writer.close();
   }
@@ -206,7 +206,7 @@ TEST_F(CaptureFile, GivesBackStages) {
     for (const int64_t half : {3, 0}) {  // columns of both rows
       std::vector<float> box;
       for (int64_t i : {0, 6}) box.insert(box.end(), numbers.begin() + i + half, numbers.begin() + i + half + 3);
-      writer.add_stage_part("grad_value", {0, 0, 0, half}, {"", MSDA_FLOAT32, {1, 2, 1, 3}, bytes_of(box)});
+      writer.add_stage_part("grad_value", {0, 0, 0, half}, {{"", MSDA_FLOAT32, {1, 2, 1, 3}}, bytes_of(box)});
     }
     writer.add_stage_facts("grad_value", facts);
     writer.end_stage("grad_value");
@@ -258,7 +258,7 @@ TEST_F(CaptureFile, GivesBackStages) {
 TEST_F(CaptureFile, WriterRefusesPartsThatDoNotFit) {
   Writer writer(path, Writer::IfExists::kRefuse, "");
   const std::vector<float> two{1, 2};
-  const TensorView part{"", MSDA_FLOAT32, {1, 2}, bytes_of(two)};
+  const TensorView part{{"", MSDA_FLOAT32, {1, 2}}, bytes_of(two)};
   EXPECT_THAT(([&] { writer.begin_stage("cell", MSDA_FLOAT32, {1, 2}); }), Throws<Error>());
   writer.begin_invocation({});
   EXPECT_THAT(([&] { writer.add_stage_part("cell", {0, 0}, part); }), ThrowsMessage<Error>(HasSubstr("was not begun")));
@@ -268,15 +268,15 @@ TEST_F(CaptureFile, WriterRefusesPartsThatDoNotFit) {
                 ThrowsMessage<Error>(HasSubstr("/invocations/000000/stages/cell/full is no part of it")));
   }
   EXPECT_THAT(([&] {
-                writer.add_stage_part("cell", {0, 0}, {"", MSDA_INT32, {1, 2}, bytes_of(two)});
+                writer.add_stage_part("cell", {0, 0}, {{"", MSDA_INT32, {1, 2}}, bytes_of(two)});
               }),
               Throws<Error>());
   EXPECT_THAT(([&] {
-                writer.add_stage_part("cell", {0, 0}, {"", MSDA_FLOAT32, {2, 2}, bytes_of(two)});
+                writer.add_stage_part("cell", {0, 0}, {{"", MSDA_FLOAT32, {2, 2}}, bytes_of(two)});
               }),
               ThrowsMessage<Error>(HasSubstr("has 8 bytes, its shape wants 16")));
   EXPECT_THAT(([&] {
-                writer.add_stage_part("cell", {0, 0}, {"", MSDA_FLOAT32, {1ll << 62, 1ll << 62}, {}});
+                writer.add_stage_part("cell", {0, 0}, {{"", MSDA_FLOAT32, {1ll << 62, 1ll << 62}}, {}});
               }),
               Throws<Error>());
 }
@@ -294,9 +294,7 @@ TEST_F(CaptureFile, DigestsLargeDatasetsInPieces) {
     for (const int64_t i : {1, 0}) {
       writer.add_stage_part(
           "other", {i, 0, 0},
-          {"",
-           MSDA_FLOAT32,
-           {1, 3, kLast},
+          {{"", MSDA_FLOAT32, {1, 3, kLast}},
            bytes_of(numbers).subspan(static_cast<size_t>(i * 12 * kLast), static_cast<size_t>(12 * kLast))});
     }
     writer.end_stage("other");
@@ -338,13 +336,13 @@ TEST_F(CaptureFile, WriterRefusesBytesThatDoNotFitTheShape) {
   const std::vector<float> value{1, 2, 3};
   EXPECT_THAT(
       [&] {
-        writer.add_input({"value", MSDA_FLOAT32, {1, 1, 1, 3}, bytes_of(value)});
+        writer.add_input({{"value", MSDA_FLOAT32, {1, 1, 1, 3}}, bytes_of(value)});
       },
       ThrowsMessage<Error>(HasSubstr("before the first invocation")));
   writer.begin_invocation({});
   EXPECT_THAT(
       [&] {
-        writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
+        writer.add_input({{"value", MSDA_FLOAT32, {1, 2, 1, 2}}, bytes_of(value)});
       },
       ThrowsMessage<Error>(HasSubstr("has 12 bytes, its shape wants 16")));
 }
@@ -355,7 +353,7 @@ TEST_F(CaptureFile, CrashOfTheWriterLeavesWhatWasFlushed) {
   if (child == 0) {
     Writer writer(path, Writer::IfExists::kRefuse, "");
     writer.begin_invocation({});
-    writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
+    writer.add_input({{"value", MSDA_FLOAT32, {1, 2, 1, 2}}, bytes_of(value)});
     writer.flush();
     writer.begin_invocation({});
     _exit(0);  // without closing
@@ -376,7 +374,7 @@ TEST_F(CaptureFile, WhatCannotBeWrittenLeavesWhatWasFlushed) {
     try {
       Writer writer(path, Writer::IfExists::kRefuse, "");
       writer.begin_invocation({});
-      writer.add_input({"value", MSDA_FLOAT32, {1, 2, 1, 2}, bytes_of(value)});
+      writer.add_input({{"value", MSDA_FLOAT32, {1, 2, 1, 2}}, bytes_of(value)});
       writer.flush();
       const rlimit limit{1 << 19, RLIM_INFINITY};
       setrlimit(RLIMIT_FSIZE, &limit);
@@ -384,7 +382,7 @@ TEST_F(CaptureFile, WhatCannotBeWrittenLeavesWhatWasFlushed) {
       if (!writer.reserve(1 << 16)) _exit(3);
       writer.begin_invocation({});
       writer.begin_stage("grad_value", MSDA_FLOAT32, {1, 1 << 18, 1, 4});
-      writer.add_input({"value", MSDA_FLOAT32, {1, 1 << 18, 1, 4}, bytes_of(large)});
+      writer.add_input({{"value", MSDA_FLOAT32, {1, 1 << 18, 1, 4}}, bytes_of(large)});
     } catch (const Error&) {
       failed = true;
     }

@@ -12,7 +12,7 @@ int main(int, char** argv) {
   {
     capture::Writer writer(argv[1], capture::Writer::IfExists::kReplace, "consumer");
     writer.begin_invocation({});
-    writer.add_input({"value", MSDA_FLOAT32, {1, 4, 1, 1}, std::as_bytes(std::span(value))});
+    writer.add_input({{"value", MSDA_FLOAT32, {1, 4, 1, 1}}, std::as_bytes(std::span(value))});
     writer.close();
   }
   const capture::Reader reader(argv[1]);

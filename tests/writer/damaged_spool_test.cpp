@@ -12,6 +12,7 @@
 #include <random>
 
 #include "recorder/spool/check.h"
+#include "recorder/tensors/tensor.h"
 #include "recorder/writer/builder.h"
 #include "spool_material.h"
 

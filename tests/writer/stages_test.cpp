@@ -156,7 +156,7 @@ class StagesOfACall : public ::testing::Test {
   static std::map<std::string, capture::TensorView> inputs_of(const Problem& problem) {
     std::map<std::string, capture::TensorView> inputs;
     const auto add = [&](const char* name, const OwnedTensor& tensor) {
-      inputs[name] = {name, tensor.view.dtype, tensor.view.shape, tensor.bytes()};
+      inputs[name] = {{name, tensor.view.dtype, tensor.view.shape}, tensor.bytes()};
     };
     add("value", problem.value);
     add("spatial_shapes", problem.spatial_shapes);

@@ -54,7 +54,7 @@ void forward(const msda_call* call, const msda_options* options, const msda_tens
   if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed exists for the backward pass only");
   check_sizes(checked);
   need_device();
-  if (element_count(checked.output_shape()) == 0) return;
+  if (elements_of(checked.output_shape()) == 0) return;
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
   const msda_dtype dtype = common_dtype({&call->value, &call->sampling_locations, &call->attention_weights},
                                         checked.float64_inputs, float64);

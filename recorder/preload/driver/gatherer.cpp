@@ -27,8 +27,8 @@ bool Gatherer::start(const tensors::RowMajorCopy& copy, cuda::DevicePointer from
   const bool reached = device_pointer != nullptr && device_pointer(&target, to, 0) == cuda::kSuccess;
   GatherTable table(from, target, static_cast<uint64_t>(copy.piece));
   bool fits = true;
-  for (const auto& [size, stride] : copy.dimensions) {
-    fits = fits && table.add(static_cast<uint64_t>(size), static_cast<uint64_t>(stride));
+  for (size_t i = 0; i < copy.shape.size(); ++i) {
+    fits = fits && table.add(static_cast<uint64_t>(copy.shape[i]), static_cast<uint64_t>(copy.strides[i]));
   }
   const std::lock_guard lock(mutex_);
   const bool started = reached && fits && kernel_.is_loaded() && launch(table, stream);

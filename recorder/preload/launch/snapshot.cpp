@@ -20,7 +20,7 @@ constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 uint64_t staged_bytes(const adapters::DeviceTensor& tensor, bool gathers) {
   const int64_t with_gaps = tensor.bytes();
   if (!gathers || tensor.strides.empty()) return static_cast<uint64_t>(with_gaps);
-  const auto extent = tensors::extent_of(tensor.shape, tensor.strides, kernels::bytes_of(tensor.type));
+  const auto extent = extent_of(tensor);
   return static_cast<uint64_t>(extent ? std::min(with_gaps, extent->dense) : with_gaps);
 }
 
@@ -57,7 +57,7 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
     std::byte*& memory = state.outputs_memory;
     const uint64_t bytes = staged_bytes(tensor, state.gathers);
     if (!copy_tensor(tensor, bytes, memory, state.stream)) return false;
-    host.push_back({{tensor.name, tensor.type, tensor.shape, tensor.strides}, {memory, bytes}, state.outputs_offset});
+    host.push_back({tensor, {memory, bytes}, state.outputs_offset});
     memory += rounded(bytes);
     state.outputs_offset += rounded(bytes);
   }

@@ -12,7 +12,7 @@
 
 #include "recorder/preload/session/content_ledger.h"
 #include "recorder/preload/session/target_ring.h"
-#include "recorder/tensors/tensor.h"
+#include "recorder/tensors/description.h"
 
 namespace msda::record {
 
