@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "analysis/judge/analyze.h"
+#include "kernels/names.h"
 #include "recorder/text/numbers.h"
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
@@ -23,9 +24,6 @@ std::vector<std::string> split(const std::string& text) {
   }
   return parts;
 }
-
-constexpr const char* kRecordedOrder = "recorded_order";
-constexpr msda_mode kReplayed[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
 
 }  // namespace
 
@@ -53,25 +51,24 @@ std::vector<int64_t> chosen_invocations(const Options& options, const capture::I
   return {*id};  // the reader checks whether it exists
 }
 
-std::vector<msda_mode> chosen_modes(const Options& options) {
-  if (options.modes.empty()) return {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64};
-  std::vector<msda_mode> modes;
+Modes chosen_modes(const Options& options) {
+  if (options.modes.empty()) return {.replayed = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64}};
+  Modes modes;
+  modes.are_named = true;
   for (const std::string& name : split(options.modes)) {
-    const auto found = std::ranges::find(kReplayed, name, msda_mode_name);
-    if (found != std::end(kReplayed)) {
-      modes.push_back(*found);
-    } else if (name != "original" && name != kRecordedOrder) {
+    if (const auto mode = kernels::find_name<msda_mode>(kernels::kModeNames, name)) {
+      modes.replayed.push_back(*mode);
+    } else if (name == "original") {
+      modes.original = true;
+    } else if (name == "recorded_order") {
+      modes.recorded_order = true;
+    } else {
       throw BadInput(fmt::format(
           "--mode {}: no such mode; there are deterministic, atomic, float64, mixed, original and recorded_order",
           name));
     }
   }
   return modes;
-}
-
-bool chooses_recorded_order(const Options& options) {
-  const std::vector<std::string> names = split(options.modes);
-  return std::ranges::find(names, kRecordedOrder) != names.end();
 }
 
 namespace {
@@ -108,7 +105,7 @@ DeviceChoice chosen_device(const Options& options) {
   DeviceChoice choice;
   if (options.device == "cpu") return choice;
   // Replays that only serve mode original as a comparison may run anywhere.
-  const bool only_original = !options.modes.empty() && chosen_modes(options).empty();
+  const bool only_original = chosen_modes(options).replayed.empty();
   choice.wanted = number && !only_original ? DeviceChoice::kAsked : DeviceChoice::kIfPossible;
   choice.first = number.value_or(0);
   choice.all = options.device == "cuda";
@@ -120,22 +117,22 @@ OriginalChoice chosen_original(const Options& options) {
   const auto device = chosen_cuda_device(options);
   choice.device = device.value_or(0);
   choice.block = chosen_block(options);
-  const auto modes = options.modes.empty() ? std::vector<std::string>{} : split(options.modes);
-  const bool named = std::ranges::find(modes, "original") != modes.end();
+  const Modes modes = chosen_modes(options);
+  const bool is_left_out = modes.are_named && !modes.original;
   const bool changed = choice.block || !options.kernel_digest.empty();
-  if (!modes.empty() && !named && changed) {
+  if (is_left_out && changed) {
     throw BadInput("--block and --kernel-digest are for mode original, which --mode leaves out");
   }
-  if (!modes.empty() && !named && options.poison) {
+  if (is_left_out && options.poison) {
     throw BadInput("--poison is for mode original, which --mode leaves out");
   }
-  const bool asked = named || changed || options.poison;
+  const bool asked = modes.original || changed || options.poison;
   if (asked && options.device == "cpu") {
     throw Unavailable("--mode original: relaunching the recorded machine code needs a CUDA device, not --device cpu");
   }
   if (asked) {
     choice.wanted = OriginalChoice::kAsked;
-  } else if (modes.empty() && options.device != "cpu") {
+  } else if (!modes.are_named && options.device != "cpu") {
     choice.wanted = OriginalChoice::kIfPossible;
   }
   return choice;
@@ -169,9 +166,8 @@ void check_numbers(const Options& options) {
     throw BadInput("--poison-folder: is where the results of --poison are kept, which is not given");
   }
   chosen_original(options);
-  const auto modes = chosen_modes(options);
-  const bool mixed = std::ranges::find(modes, MSDA_MODE_MIXED) != modes.end();
-  if (mixed && options.float64_stages.empty()) {
+  const auto modes = chosen_modes(options).replayed;
+  if (std::ranges::count(modes, MSDA_MODE_MIXED) > 0 && options.float64_stages.empty()) {
     throw BadInput("--mode mixed: say which stages to compute in float64, with --float64-stages");
   }
 }

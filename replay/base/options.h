@@ -43,8 +43,12 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 
 // These return the flags' checked values. Each throws BadInput or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader);
-std::vector<msda_mode> chosen_modes(const Options& options);  // without original and recorded_order
-bool chooses_recorded_order(const Options& options);
+struct Modes {
+  std::vector<msda_mode> replayed;
+  bool original = false, recorded_order = false;
+  bool are_named = false;  // by --mode
+};
+Modes chosen_modes(const Options& options);
 struct DeviceChoice {
   enum { kCpu, kIfPossible, kAsked } wanted = kCpu;
   int first = 0;     // GPU

@@ -21,9 +21,8 @@ using analysis::Source;
 std::string shown_name(const std::string& name) {
   constexpr std::string_view kOurs[] = {"recorded", "reference",      "original",
                                         "float64",  "recorded_order", "grid_sample"};
-  constexpr msda_mode kModes[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
   const bool is_ours = std::ranges::find(kOurs, name) != std::end(kOurs) ||
-                       std::ranges::find(kModes, name, msda_mode_name) != std::end(kModes);
+                       std::ranges::find(kernels::kModeNames, name) != std::end(kernels::kModeNames);
   return is_ours || name.starts_with("stored ") ? "stored " + name : name;
 }
 

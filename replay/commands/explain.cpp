@@ -51,7 +51,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   result.original_left_out = std::move(outcome.left_out);
 
   ReplaySettings replay;
-  replay.modes = chosen_modes(options);
+  replay.modes = chosen_modes(options).replayed;
   replay.float64_stages = chosen_float64_stages(options, loaded.call());
   replay.threads = static_cast<int>(options.threads);
   replay.repeat = options.repeat;
@@ -63,7 +63,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   result.whereabouts = replays.whereabouts();
 
   std::optional<OrderedReplay> ordered;
-  if (chooses_recorded_order(options)) {
+  if (chosen_modes(options).recorded_order) {
     ordered = replay_in_recorded_order(loaded, result.invocation.facts.kernel, replay.threads, replay.seed, report);
     result.recorded_order = ordered->found;
     result.digests["recorded_order"] = ordered->digests;
