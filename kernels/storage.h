@@ -1,4 +1,5 @@
-// float16 and bfloat16 as bits, and their conversions: widening is exact, narrowing is one rounding to nearest even.
+// float16 and bfloat16 as bits, and conversions of all floating-point types: widening is exact, narrowing is one
+// rounding to nearest even.
 #pragma once
 
 #include <bit>
@@ -14,6 +15,8 @@ struct BFloat16 {
   uint16_t bits;
 };
 
+inline float widen(float x) { return x; }
+inline double widen(double x) { return x; }
 inline float widen(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
 
 inline float widen(Float16 x) {
@@ -64,6 +67,23 @@ inline float to_odd_float(double x) {
 template <class To>
 To narrow(double x) {
   return narrow<To>(to_odd_float(x));
+}
+
+template <>
+inline float narrow<float>(float x) {
+  return x;
+}
+template <>
+inline float narrow<float>(double x) {
+  return static_cast<float>(x);
+}
+template <>
+inline double narrow<double>(float x) {
+  return x;
+}
+template <>
+inline double narrow<double>(double x) {
+  return x;
 }
 
 }  // namespace msda::kernels

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "kernels/msda.h"
+
 namespace msda::kernels {
 
 // Returns the number of elements. The product of the sizes must fit in int64.
@@ -13,6 +15,13 @@ inline int64_t elements_of(std::span<const int64_t> shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
   return count;
+}
+
+inline std::span<const int64_t> sizes_of(const msda_tensor& tensor) {
+  return {tensor.shape, static_cast<size_t>(tensor.rank)};
+}
+inline std::span<const int64_t> strides_of(const msda_tensor& tensor) {
+  return {tensor.stride, static_cast<size_t>(tensor.rank)};
 }
 
 // Returns the index of element number `flat`, counted row-major.

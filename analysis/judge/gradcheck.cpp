@@ -142,7 +142,7 @@ bool steps_over_kink(const Call& call, const ElementId& id) {
 
 // Ascending; some at random, and of the coordinates those nearest to kinks.
 std::vector<int64_t> choose(const Call& call, Gradient gradient, const GradcheckSettings& settings) {
-  const int64_t total = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+  const int64_t total = kernels::elements_of(call.shape_of(gradient));
   std::vector<int64_t> all(static_cast<size_t>(total));
   std::iota(all.begin(), all.end(), int64_t{0});
   if (settings.all || total <= settings.samples) return all;
@@ -183,7 +183,7 @@ std::vector<GradientCheck> gradcheck(const Call& call, std::span<const Side> giv
   for (const Gradient gradient : call.gradients()) {
     GradientCheck& check = checks.emplace_back();
     check.gradient = gradient;
-    check.total = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+    check.total = kernels::elements_of(call.shape_of(gradient));
     for (Side& side : sides) {
       if (!side.of(gradient)) continue;
       if (side.source == Source::kRecorded) {

@@ -47,7 +47,7 @@ const char* Call::name_of(Step step) const {
 }
 
 ElementId Call::element_id(Gradient gradient, int64_t flat) const {
-  return {gradient, flat, Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.index_of(flat)};
+  return {gradient, flat, kernels::index_of(shape_of(gradient), flat)};
 }
 
 std::string Call::text_of(Dimension dimension, int64_t index) const {

@@ -41,7 +41,7 @@ double tree_sum_of(const Addends& addends, msda_dtype type) {
 void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t seed, int threads,
               const PutElement& put) {
   constexpr int64_t kOfATask = 4096;
-  const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+  const int64_t elements = kernels::elements_of(call.shape_of(gradient));
   const int64_t tasks = (elements + kOfATask - 1) / kOfATask;
   const auto cache = call.new_cache();
   const msda_dtype type = call.arithmetic();

@@ -11,7 +11,7 @@ namespace msda::analysis {
 
 OwnedTensor::OwnedTensor(std::string tensor_name, msda_dtype type, Index of_shape)
     : name(std::move(tensor_name)), dtype(type), shape(std::move(of_shape)) {
-  const int64_t count = Tensor{nullptr, dtype, shape}.elements();
+  const int64_t count = kernels::elements_of(shape);
   bytes.resize(static_cast<size_t>(count * kernels::bytes_of(dtype)));
 }
 

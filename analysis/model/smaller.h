@@ -42,7 +42,7 @@ struct OwnedTensor {
   OwnedTensor(std::string tensor_name, msda_dtype type, Index of_shape);
 
   Tensor view() const { return {bytes.data(), dtype, shape}; }
-  bool is_floating() const { return dtype != MSDA_INT32 && dtype != MSDA_INT64; }
+  bool is_floating() const { return kernels::is_float(dtype); }
 };
 using Inputs = std::vector<OwnedTensor>;
 

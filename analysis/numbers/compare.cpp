@@ -1,7 +1,6 @@
 #include "analysis/numbers/compare.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "kernels/parallel.h"
 
@@ -20,24 +19,6 @@ int64_t ordinal(double x) {
 int64_t ordinal(kernels::Float16 x) { return x.bits & 0x8000 ? -int64_t{x.bits & 0x7fff} : x.bits; }
 int64_t ordinal(kernels::BFloat16 x) { return x.bits & 0x8000 ? -int64_t{x.bits & 0x7fff} : x.bits; }
 
-template <class Stored>
-int64_t ordinal_as(double x) {
-  if constexpr (std::is_floating_point_v<Stored>) {
-    return ordinal(static_cast<Stored>(x));
-  } else {
-    return ordinal(kernels::narrow<Stored>(x));
-  }
-}
-
-template <class Stored>
-double value_of(Stored x) {
-  if constexpr (std::is_floating_point_v<Stored>) {
-    return x;
-  } else {
-    return kernels::widen(x);
-  }
-}
-
 uint64_t distance(int64_t a, int64_t b) {
   return a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
                : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
@@ -53,7 +34,7 @@ Part compare_part(const O* observed, const E* expected, int64_t begin, int64_t e
                   NonFinite policy, int64_t most) {
   Part part;
   for (int64_t i = begin; i < end; ++i) {
-    const double o = value_of(observed[i]), e = value_of(expected[i]);
+    const double o = kernels::widen(observed[i]), e = kernels::widen(expected[i]);
     const double difference = o - e;
     if (difference == 0) {  // the common case; false for NaN and for two infinities
       if (part.worst_abs < 0) {
@@ -69,7 +50,7 @@ Part compare_part(const O* observed, const E* expected, int64_t begin, int64_t e
       mismatch = magnitude > tolerance.atol + tolerance.rtol * std::abs(e);
       part.max_abs = std::max(part.max_abs, magnitude);
       if (e != 0) part.max_rel = std::max(part.max_rel, magnitude / std::abs(e));
-      part.max_ulp = std::max(part.max_ulp, distance(ordinal(observed[i]), ordinal_as<O>(e)));
+      part.max_ulp = std::max(part.max_ulp, distance(ordinal(observed[i]), ordinal(kernels::narrow<O>(e))));
       if (magnitude > part.worst_abs && !part.worst_non_finite) {
         part.worst_abs = magnitude;
         part.worst = i;
@@ -90,20 +71,6 @@ Part compare_part(const O* observed, const E* expected, int64_t begin, int64_t e
   return part;
 }
 
-template <class Visit>
-auto visit_float(const Tensor& tensor, Visit&& visit) {
-  switch (tensor.dtype) {
-    case MSDA_FLOAT16:
-      return visit(static_cast<const kernels::Float16*>(tensor.data));
-    case MSDA_BFLOAT16:
-      return visit(static_cast<const kernels::BFloat16*>(tensor.data));
-    case MSDA_FLOAT64:
-      return visit(static_cast<const double*>(tensor.data));
-    default:
-      return visit(static_cast<const float*>(tensor.data));
-  }
-}
-
 }  // namespace
 
 Comparison compare(const Tensor& observed, const Tensor& expected, const Tolerance& tolerance, NonFinite non_finite,
@@ -112,14 +79,19 @@ Comparison compare(const Tensor& observed, const Tensor& expected, const Toleran
   constexpr int64_t kPart = int64_t{1} << 16;
   const int64_t count = (total + kPart - 1) / kPart;
   std::vector<Part> parts(static_cast<size_t>(count));
-  visit_float(observed, [&](const auto* o) {
-    visit_float(expected, [&](const auto* e) {
-      kernels::parallel_for(count, kernels::thread_count(threads, count), [&](int64_t part, int) {
-        parts[part] = compare_part(o, e, part * kPart, std::min(total, (part + 1) * kPart), tolerance, non_finite,
-                                   most_mismatches);
-      });
+  const auto compare_all = [&](const auto* o, const auto* e) {
+    kernels::parallel_for(count, kernels::thread_count(threads, count), [&](int64_t part, int) {
+      parts[part] =
+          compare_part(o, e, part * kPart, std::min(total, (part + 1) * kPart), tolerance, non_finite, most_mismatches);
     });
-  });
+  };
+  kernels::visit_dtype(
+      observed.dtype,
+      [&](const auto* o) {
+        kernels::visit_dtype(
+            expected.dtype, [&](const auto* e) { compare_all(o, e); }, expected.data);
+      },
+      observed.data);
   Part result;
   for (const Part& part : parts) {
     result.mismatched += part.mismatched;
@@ -143,16 +115,9 @@ Comparison compare(const Tensor& observed, const Tensor& expected, const Toleran
 }
 
 uint64_t ulp_distance(double a, double b, msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      return distance(ordinal_as<kernels::Float16>(a), ordinal_as<kernels::Float16>(b));
-    case MSDA_BFLOAT16:
-      return distance(ordinal_as<kernels::BFloat16>(a), ordinal_as<kernels::BFloat16>(b));
-    case MSDA_FLOAT64:
-      return distance(ordinal(a), ordinal(b));
-    default:
-      return distance(ordinal_as<float>(a), ordinal_as<float>(b));
-  }
+  return kernels::visit_dtype(dtype, [&]<class T>(const T*) {
+    return distance(ordinal(kernels::narrow<T>(a)), ordinal(kernels::narrow<T>(b)));
+  });
 }
 
 Tolerance customary_tolerance(msda_dtype stored) {

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/msda.h"
-#include "kernels/storage.h"
+#include "kernels/elements.h"
+#include "kernels/names.h"
+#include "kernels/walk.h"
 
 namespace msda::analysis {
 
@@ -22,38 +23,17 @@ struct Tensor {
 
   explicit operator bool() const { return data != nullptr; }
 
-  int64_t elements() const {
-    int64_t count = 1;
-    for (const int64_t size : shape) count *= size;
-    return count;
-  }
+  int64_t elements() const { return kernels::elements_of(shape); }
 
   double at(int64_t flat) const {
-    switch (dtype) {
-      case MSDA_FLOAT16:
-        return kernels::widen(static_cast<const kernels::Float16*>(data)[flat]);
-      case MSDA_BFLOAT16:
-        return kernels::widen(static_cast<const kernels::BFloat16*>(data)[flat]);
-      case MSDA_FLOAT32:
-        return static_cast<const float*>(data)[flat];
-      case MSDA_FLOAT64:
-        return static_cast<const double*>(data)[flat];
-      case MSDA_INT32:
-        return static_cast<const int32_t*>(data)[flat];
-      case MSDA_INT64:
-        return static_cast<double>(static_cast<const int64_t*>(data)[flat]);
-    }
-    return 0;
+    if (dtype == MSDA_INT32) return static_cast<const int32_t*>(data)[flat];
+    if (dtype == MSDA_INT64) return static_cast<double>(static_cast<const int64_t*>(data)[flat]);
+    if (dtype == kernels::kUInt8) return static_cast<const uint8_t*>(data)[flat];
+    return kernels::visit_dtype(
+        dtype, [&](const auto* x) -> double { return kernels::widen(x[flat]); }, data);
   }
 
-  Index index_of(int64_t flat) const {
-    Index index(shape.size());
-    for (size_t i = shape.size(); i-- > 0;) {
-      index[i] = flat % shape[i];
-      flat /= shape[i];
-    }
-    return index;
-  }
+  Index index_of(int64_t flat) const { return kernels::index_of(shape, flat); }
 };
 
 inline bool is_16_bits(msda_dtype type) { return type == MSDA_FLOAT16 || type == MSDA_BFLOAT16; }
@@ -87,33 +67,13 @@ inline msda_dtype arithmetic_of(msda_dtype storage) { return storage == MSDA_FLO
 
 // x rounded to nearest even in `dtype`.
 inline double rounded_to(double x, msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      return kernels::widen(kernels::narrow<kernels::Float16>(x));
-    case MSDA_BFLOAT16:
-      return kernels::widen(kernels::narrow<kernels::BFloat16>(x));
-    case MSDA_FLOAT32:
-      return static_cast<float>(x);
-    default:
-      return x;
-  }
+  return kernels::visit_dtype(dtype,
+                              [&]<class T>(const T*) -> double { return kernels::widen(kernels::narrow<T>(x)); });
 }
 
 // Stores x, rounded to nearest even, as element `flat` of a tensor of floating-point type.
 inline void store(void* data, msda_dtype dtype, int64_t flat, double x) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      static_cast<kernels::Float16*>(data)[flat] = kernels::narrow<kernels::Float16>(x);
-      break;
-    case MSDA_BFLOAT16:
-      static_cast<kernels::BFloat16*>(data)[flat] = kernels::narrow<kernels::BFloat16>(x);
-      break;
-    case MSDA_FLOAT64:
-      static_cast<double*>(data)[flat] = x;
-      break;
-    default:
-      static_cast<float*>(data)[flat] = static_cast<float>(x);
-  }
+  kernels::visit_dtype(dtype, [&]<class T>(const T*) { static_cast<T*>(data)[flat] = kernels::narrow<T>(x); });
 }
 
 }  // namespace msda::analysis

@@ -48,7 +48,7 @@ void SmallCalls::only_smaller_than(const SmallCall& small) {
     for (const Gradient gradient : whole_.call->gradients()) {
       if (elements.tensor != gradient.name() || elements.whole.empty()) continue;
       auto& lost = lost_[{elements.side, elements.tensor}];
-      lost.resize(static_cast<size_t>(Tensor{nullptr, MSDA_FLOAT32, whole_.call->shape_of(gradient)}.elements()));
+      lost.resize(static_cast<size_t>(kernels::elements_of(whole_.call->shape_of(gradient))));
       for (const int64_t flat : elements.whole) lost[static_cast<size_t>(flat)] = true;
     }
   }

@@ -22,7 +22,7 @@ std::string kind_of(const std::string& text) {
 
 // Returns some elements of a gradient, spread over its families.
 std::vector<int64_t> some_elements(const Call& call, Gradient gradient, int64_t most) {
-  const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+  const int64_t elements = kernels::elements_of(call.shape_of(gradient));
   std::vector<int64_t> chosen;
   // A step that shares no factor with usual sizes reaches every batch, head, level and axis.
   const int64_t count = std::min(most, elements),
@@ -58,7 +58,7 @@ double units_needed(const Call& call, const Arithmetic& observed, const Arithmet
   double most = 0;
   for (const Gradient gradient : call.gradients()) {
     if (gradient.scattered()) continue;
-    const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+    const int64_t elements = kernels::elements_of(call.shape_of(gradient));
     for (int64_t flat = 0; flat < elements; ++flat) {
       for (const Axis& axis : call.axes({gradient, flat, {}})) {
         double error = 0;

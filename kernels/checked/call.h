@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/cpu/table.h"
+#include "kernels/elements.h"
 #include "kernels/msda.h"
-#include "kernels/storage.h"
 #include "kernels/strided.h"
 #include "kernels/walk.h"
 
@@ -62,31 +62,9 @@ inline constexpr uint32_t kAllStages = (1u << MSDA_STAGE_COUNT) - 1;
 // Returns which stages a mode computes in float64, for a call whose inputs may force all of them.
 uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options);
 
-// Calls visit(static_cast<const T*>(nullptr)) with the C++ type of a floating-point `dtype`.
-template <class Visit>
-auto visit_dtype(msda_dtype dtype, Visit&& visit) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      return visit(static_cast<const Float16*>(nullptr));
-    case MSDA_BFLOAT16:
-      return visit(static_cast<const BFloat16*>(nullptr));
-    case MSDA_FLOAT64:
-      return visit(static_cast<const double*>(nullptr));
-    default:
-      return visit(static_cast<const float*>(nullptr));
-  }
-}
-
 template <class T>
 constexpr msda_dtype dtype_of() {
   return std::is_same_v<T, double> ? MSDA_FLOAT64 : MSDA_FLOAT32;
-}
-
-inline std::span<const int64_t> sizes_of(const msda_tensor& tensor) {
-  return {tensor.shape, static_cast<size_t>(tensor.rank)};
-}
-inline std::span<const int64_t> strides_of(const msda_tensor& tensor) {
-  return {tensor.stride, static_cast<size_t>(tensor.rank)};
 }
 
 // A tensor's elements as contiguous `T`, copied only if they are not that already. T is float or double; elements are
@@ -101,18 +79,12 @@ class ContiguousInput {
     }
     copy_.resize(static_cast<size_t>(elements_of(sizes_of(tensor))));
     T* to = copy_.data();
-    visit_dtype(tensor.dtype, [&]<class Stored>(const Stored*) {
-      const auto* from = static_cast<const Stored*>(tensor.data);
+    const auto copy = [&](const auto* from) {
       for_each_row(sizes_of(tensor), strides_of(tensor), [&](int64_t offset, int64_t step, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) {
-          if constexpr (std::is_floating_point_v<Stored>) {
-            *to++ = static_cast<T>(from[offset + i * step]);
-          } else {
-            *to++ = static_cast<T>(widen(from[offset + i * step]));
-          }
-        }
+        for (int64_t i = 0; i < n; ++i) *to++ = static_cast<T>(widen(from[offset + i * step]));
       });
-    });
+    };
+    visit_dtype(tensor.dtype, copy, tensor.data);
     data_ = copy_.data();
   }
   const T* data() const { return data_; }
@@ -151,13 +123,7 @@ class ContiguousOutput {
     visit_dtype(tensor_.dtype, [&]<class Stored>(const Stored*) {
       auto* to = static_cast<Stored*>(tensor_.data);
       for_each_row(sizes_of(tensor_), strides_of(tensor_), [&](int64_t offset, int64_t step, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) {
-          if constexpr (std::is_floating_point_v<Stored>) {
-            to[offset + i * step] = static_cast<Stored>(*from++);
-          } else {
-            to[offset + i * step] = narrow<Stored>(*from++);
-          }
-        }
+        for (int64_t i = 0; i < n; ++i) to[offset + i * step] = narrow<Stored>(*from++);
       });
     });
   }

@@ -137,18 +137,10 @@ class Sums {
       for (int64_t c = 0; c < s_.D; ++c) {
         Stored& element = to[is_plain_ ? first + c : offset_of(sum_, first + c)];
         Real held(0);
-        if constexpr (std::is_floating_point_v<Stored>) {
-          if (s_.include_self) held = static_cast<Real>(element);
-        } else {
-          if (s_.include_self) held = static_cast<Real>(widen(element));
-        }
+        if (s_.include_self) held = static_cast<Real>(widen(element));
         Real x = finished(s_, held, total[c], count);
         if (x != x) x = std::numeric_limits<Real>::quiet_NaN();  // processors differ in the NaN of an operation
-        if constexpr (std::is_floating_point_v<Stored>) {
-          element = static_cast<Stored>(x);
-        } else {
-          element = narrow<Stored>(x);
-        }
+        element = narrow<Stored>(x);
       }
     });
   }

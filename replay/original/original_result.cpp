@@ -41,11 +41,6 @@ std::string tensor_words(const OriginalTensor& tensor) {
 
 }  // namespace
 
-double element_of(msda_dtype type, const std::byte* data, int64_t flat) {
-  if (type == kernels::kUInt8) return std::to_integer<int>(data[flat]);
-  return analysis::Tensor{data, type, {}}.at(flat);
-}
-
 nlohmann::ordered_json to_json(const OriginalResult& result) {
   Json json = {{"device", result.device},
                {"architecture", fmt::format("sm_{}", result.architecture)},

@@ -17,9 +17,6 @@
 
 namespace msda::replay {
 
-// Returns the element of a tensor at a row-major index, as float64.
-double element_of(msda_dtype type, const std::byte* data, int64_t flat);
-
 // An output, and how it varied over repeated launches.
 struct OriginalTensor : tensors::Description {
   std::unique_ptr<std::byte[]> first;  // of the first run, row-major

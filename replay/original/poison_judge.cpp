@@ -118,7 +118,7 @@ class PoisonJudge::OfTensor {
     return std::memcmp(a.data() + at, b.data() + at, size_) == 0;
   }
   double at(std::span<const std::byte> bytes, int64_t flat) const {
-    return element_of(output_.type, bytes.data(), flat);
+    return analysis::Tensor{bytes.data(), output_.type, {}}.at(flat);
   }
   // Returns the setting that changes what this output held; nothing if it did not run.
   std::optional<size_t> own(Contents contents) const {

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+
+#include "analysis/numbers/tensor.h"
 
 namespace msda::replay {
 namespace {
@@ -69,22 +70,7 @@ std::vector<std::byte> fill_of(msda_dtype type, int64_t elements, Contents conte
   if (contents != Contents::kPattern) return bytes;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t mantissa = i * 0x9E3779B1 >> 16 & 127;  // the highest 7 bits, of which bfloat16 has no more
-    uint64_t bits = 0;                                     // of 1 + mantissa / 128
-    switch (type) {
-      case MSDA_FLOAT16:
-        bits = 0x3C00 | mantissa << 3;
-        break;
-      case MSDA_BFLOAT16:
-        bits = 0x3F80 | mantissa;
-        break;
-      case MSDA_FLOAT32:
-        bits = 0x3F800000 | mantissa << 16;
-        break;
-      default:
-        bits = 0x3FF0000000000000 | mantissa << 45;
-        break;
-    }
-    std::memcpy(bytes.data() + i * size, &bits, size);
+    analysis::store(bytes.data(), type, static_cast<int64_t>(i), 1 + static_cast<double>(mantissa) / 128);
   }
   return bytes;
 }

@@ -7,12 +7,15 @@
 #include <cstring>
 #include <limits>
 
+#include "analysis/numbers/tensor.h"
 #include "recorder/capture/digest.h"
 
 namespace msda::replay {
 namespace {
 
-using capture::TensorInfo;
+double element_of(const OriginalTensor& tensor, const std::byte* data, int64_t flat) {
+  return analysis::Tensor{data, tensor.type, {}}.at(flat);
+}
 
 }  // namespace
 
@@ -147,7 +150,7 @@ void RepeatedLaunch::compare_with_recorded(size_t number, OriginalTensor& tensor
     ++recorded.different;
     const auto at = static_cast<int64_t>(i);
     const double apart =
-        std::abs(element_of(tensor.type, tensor.first.get(), at) - element_of(tensor.type, truth.data.get(), at));
+        std::abs(element_of(tensor, tensor.first.get(), at) - element_of(tensor, truth.data.get(), at));
     if (std::isfinite(apart)) recorded.max_abs = std::max(recorded.max_abs, apart);
   }
 }
@@ -171,8 +174,8 @@ void RepeatedLaunch::set_spread(size_t number, OriginalTensor& tensor) const {
     if (std::memcmp(lowest.data() + i * size, highest.data() + i * size, size) == 0) continue;
     ++tensor.varying;
     const auto at = static_cast<int64_t>(i);
-    const OriginalTensor::Varying varying{at, element_of(tensor.type, lowest.data(), at),
-                                          element_of(tensor.type, highest.data(), at)};
+    const OriginalTensor::Varying varying{at, element_of(tensor, lowest.data(), at),
+                                          element_of(tensor, highest.data(), at)};
     if (tensor.widest.size() == kMostListed && !wider(varying, tensor.widest.back())) continue;
     tensor.widest.insert(std::ranges::upper_bound(tensor.widest, varying, wider), varying);
     if (tensor.widest.size() > kMostListed) tensor.widest.pop_back();

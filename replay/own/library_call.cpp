@@ -15,8 +15,6 @@ constexpr int64_t kAtOnce = 256;  // elements in a request, as kernels/own_opera
 // Answers for other cells are forgotten beyond this: simulations may bring an element into many.
 constexpr uint64_t kMostOtherWords = uint64_t{1} << 24;
 
-int64_t elements_in(const analysis::Index& shape) { return analysis::Tensor{nullptr, MSDA_FLOAT32, shape}.elements(); }
-
 std::vector<int64_t> integers_of(const analysis::Tensor& tensor) {
   const auto count = static_cast<size_t>(tensor.elements());
   if (tensor.dtype == MSDA_INT32) {
@@ -161,7 +159,7 @@ void LibraryCall::append(size_t output, LibraryProcess::Answer answer, int64_t e
 }
 
 std::shared_ptr<const TermTable> LibraryCall::new_table(size_t output, const CellsOf& cells_of) const {
-  const int64_t elements = elements_in(outputs_[output]);
+  const int64_t elements = kernels::elements_of(outputs_[output]);
   auto table = std::make_shared<TermTable>();
   table->begins.push_back(0);
   for (int64_t first = 0; first < elements; first += kAtOnce) {

@@ -12,7 +12,7 @@ namespace {
 
 int64_t numbers_of(const analysis::Call& call, const analysis::Intermediate& stage) {
   if (!stage.is_scattered()) return call.sample_count() * stage.width();
-  return analysis::Tensor{nullptr, MSDA_FLOAT32, call.shape_of(*stage.gradient)}.elements();
+  return kernels::elements_of(call.shape_of(*stage.gradient));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(TensorExtent, IsWhereEveryElementLies) {
 }
 
 // Slices, steps, reversed, repeated and permuted dimensions, longer than the tiles that the copy goes by.
-TEST(CopyRowMajor, CopiesEveryElementOfAnyStrides) {
+TEST(CopyRowMajor, CopiesEveryElementOfAnyStridesAndBack) {
   std::mt19937 random(7);
   const auto below = [&](int64_t end) { return static_cast<int64_t>(random() % static_cast<uint64_t>(end)); };
   for (int round = 0; round < 300; ++round) {
@@ -87,6 +87,14 @@ TEST(CopyRowMajor, CopiesEveryElementOfAnyStrides) {
     const TensorSizes at = places(shape, strides);
     for (size_t i = 0; i < at.size(); ++i) {
       ASSERT_EQ(std::memcmp(&copy[i * static_cast<size_t>(element_bytes)], first + at[i] * element_bytes,
+                            static_cast<size_t>(element_bytes)),
+                0);
+    }
+    std::vector<std::byte> back(memory.size());
+    copy_from_row_major(copy.data(), shape, strides, element_bytes, back.data() - extent->begin);
+    for (const int64_t place : at) {
+      const int64_t offset = place * element_bytes - extent->begin;
+      ASSERT_EQ(std::memcmp(&back[static_cast<size_t>(offset)], &memory[static_cast<size_t>(offset)],
                             static_cast<size_t>(element_bytes)),
                 0);
     }

@@ -16,7 +16,7 @@ constexpr int64_t kMostAddends = int64_t{1} << 24;  // a table of all of them
 class OwnAdditions final : public Additions {
  public:
   OwnAdditions(const OwnCall& call, Gradient gradient) : call_(call), gradient_(gradient) {
-    const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+    const int64_t elements = kernels::elements_of(call.shape_of(gradient));
     for (int64_t flat = 0; flat < elements; ++flat) elements_of_[call.weights_of(gradient, flat)].push_back(flat);
   }
 

@@ -10,8 +10,6 @@
 namespace msda::analysis {
 namespace {
 
-bool is_floating(const Tensor& tensor) { return tensor.dtype != MSDA_INT32 && tensor.dtype != MSDA_INT64; }
-
 // Beyond this a coordinate's cell has no number; nothing is known of where it lands.
 constexpr double kFarthest = 0x1p30;
 
@@ -32,7 +30,7 @@ OwnCall::OwnCall(std::shared_ptr<const OwnDefinition> definition) : definition_(
 std::vector<NamedTensor> OwnCall::inputs() const {
   std::vector<NamedTensor> all;
   for (const NamedTensor& input : definition_->inputs()) {
-    if (is_floating(input.tensor)) all.push_back(input);
+    if (kernels::is_float(input.tensor.dtype)) all.push_back(input);
   }
   return all;
 }
@@ -80,7 +78,7 @@ OwnCells OwnCall::cells_of(const Place& place) const {
 }
 
 std::vector<int64_t> OwnCall::some_of_family(Gradient gradient, int64_t, int64_t most) const {
-  const int64_t all = Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.elements(), count = std::min(all, most);
+  const int64_t all = kernels::elements_of(shape_of(gradient)), count = std::min(all, most);
   std::vector<int64_t> elements;
   for (int64_t i = 0; i < count; ++i) elements.push_back(i * all / count);
   return elements;
@@ -89,7 +87,7 @@ std::vector<int64_t> OwnCall::some_of_family(Gradient gradient, int64_t, int64_t
 int64_t OwnCall::weights_of(Gradient gradient, int64_t flat) const {
   const auto dimensions = definition_->dimensions_of(gradient.place()),
              channels = definition_->channels_of(gradient.place());
-  const Index shape = shape_of(gradient), at = Tensor{nullptr, MSDA_FLOAT32, shape}.index_of(flat);
+  const Index shape = shape_of(gradient), at = kernels::index_of(shape, flat);
   int64_t number = 0;
   for (size_t i = 0; i < at.size(); ++i) {
     if (std::ranges::find(channels, dimensions[i]) == channels.end()) number = number * shape[i] + at[i];
@@ -101,7 +99,7 @@ Coordinates OwnCall::coordinates_of(Gradient gradient, int64_t flat) const {
   Coordinates all;
   all.fill(-1);
   const auto dimensions = definition_->dimensions_of(gradient.place());
-  const Index at = Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.index_of(flat);
+  const Index at = kernels::index_of(shape_of(gradient), flat);
   for (size_t i = 0; i < at.size(); ++i) all[dimensions[i]] = at[i];
   return all;
 }
@@ -116,7 +114,7 @@ std::string OwnCall::text_of_sizes() const {
 std::vector<std::string> OwnCall::text_of_place(Gradient gradient, int64_t flat) const {
   std::vector<std::string> texts;
   const auto dimensions_of = definition_->dimensions_of(gradient.place());
-  const Index at = Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.index_of(flat);
+  const Index at = kernels::index_of(shape_of(gradient), flat);
   for (size_t i = 0; i < at.size(); ++i) texts.push_back(text_of(dimensions()[dimensions_of[i]], at[i]));
   return texts;
 }
@@ -177,7 +175,7 @@ Slices OwnCall::slices(const CallSizes& sizes) const {
   std::vector<Tensor> tensors;
   for (const NamedTensor& input : definition_->inputs()) {
     tensors.push_back(input.tensor);
-    if (is_floating(input.tensor)) tensors.back().data = nullptr;
+    if (kernels::is_float(input.tensor.dtype)) tensors.back().data = nullptr;
   }
   return {1, with_tensors(std::move(tensors))};
 }
@@ -186,7 +184,7 @@ std::shared_ptr<const Call> OwnCall::with_values(std::span<const Tensor> values)
   std::vector<Tensor> tensors;
   size_t next = 0;
   for (const NamedTensor& input : definition_->inputs()) {
-    tensors.push_back(is_floating(input.tensor) ? values[next++] : input.tensor);
+    tensors.push_back(kernels::is_float(input.tensor.dtype) ? values[next++] : input.tensor);
   }
   return with_tensors(std::move(tensors));
 }

@@ -39,7 +39,7 @@ std::vector<Mistake> OwnCall::mistakes(const Conventions& side_conventions, cons
   mistakes.push_back({"everything were added twice", 2 * exact.value});
   mistakes.push_back({"nothing were added", 0});
   // Its neighbour along each dimension.
-  const Index shape = shape_of(id.gradient), at = Tensor{nullptr, MSDA_FLOAT32, shape}.index_of(id.flat);
+  const Index shape = shape_of(id.gradient), at = kernels::index_of(shape, id.flat);
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) {
     for (const int64_t step : {-1, 1}) {

@@ -146,7 +146,7 @@ Kept ScatterAddCall::kept_of(std::string_view tensor, const Kept& kept) const {
 }
 
 std::vector<int64_t> ScatterAddCall::cut_indices(const ElementId& id) const {
-  Index at = Tensor{nullptr, MSDA_FLOAT32, shape_of(id.gradient)}.index_of(id.flat);
+  Index at = kernels::index_of(shape_of(id.gradient), id.flat);
   at[static_cast<size_t>(dim)] = -1;
   return at;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/names.h"
+#include "kernels/walk.h"
 #include "recorder/preload/driver/digester.h"
 #include "recorder/preload/launch/known_launch.h"
 #include "recorder/tensors/tensor.h"
@@ -12,25 +13,20 @@ namespace {
 
 using tensors::Extent;
 
-std::span<const int64_t> shape_of(const msda_tensor& tensor) {
-  return {tensor.shape, static_cast<size_t>(tensor.rank)};
-}
-std::span<const int64_t> strides_of(const msda_tensor& tensor) {
-  return {tensor.stride, static_cast<size_t>(tensor.rank)};
-}
-
 // Returns nothing for an invalid tensor.
 std::optional<Extent> extent_of(const msda_tensor& tensor) {
   if (tensor.rank < 0 || tensor.rank > MSDA_MAX_RANK || tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_INT64) {
     return std::nullopt;
   }
-  const auto extent = tensors::extent_of(shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype));
+  const auto extent =
+      tensors::extent_of(kernels::sizes_of(tensor), kernels::strides_of(tensor), kernels::bytes_of(tensor.dtype));
   return extent && extent->elements > 0 && tensor.data == nullptr ? std::nullopt : extent;
 }
 
 // Copies the elements in row-major order; `first` points to the first.
 void copy_row_major(const msda_tensor& tensor, const std::byte* first, std::byte* to) {
-  tensors::copy_row_major(first, shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype), to);
+  tensors::copy_row_major(first, kernels::sizes_of(tensor), kernels::strides_of(tensor),
+                          kernels::bytes_of(tensor.dtype), to);
 }
 
 HostTensor described(const char* name, const msda_tensor& tensor, std::span<const std::byte> bytes) {

@@ -3,6 +3,7 @@
 
 #include "kernels/msda.h"
 #include "kernels/names.h"
+#include "kernels/walk.h"
 #include "tools/python/native/python.h"
 
 namespace msda::python {
@@ -13,14 +14,10 @@ inline constexpr int kHost = -1;
 struct Tensor {
   msda_tensor view{};
   int device = kHost;  // or the number of its GPU
-  bool is_integer() const { return view.dtype == MSDA_INT32 || view.dtype == MSDA_INT64; }
+  bool is_integer() const { return kernels::is_index(view.dtype); }
 };
 
-inline int64_t count_of(const msda_tensor& tensor) {
-  int64_t count = 1;
-  for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
-  return count;
-}
+inline int64_t count_of(const msda_tensor& tensor) { return kernels::elements_of(kernels::sizes_of(tensor)); }
 
 // The bytes that a tensor's elements lie in.
 struct Extent {
