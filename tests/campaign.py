@@ -66,7 +66,7 @@ def parse(arguments):
     return chosen
 
 
-def one(task):
+def entry(task):
     """The outcome of a number's capture; none if a recorded call has none of this number."""
     chosen, index = task
     if chosen.capture:
@@ -79,10 +79,10 @@ def one(task):
 def outcomes(chosen, numbers):
     tasks = [(chosen, index) for index in numbers]
     if chosen.jobs == 1:
-        yield from map(one, tasks)
+        yield from map(entry, tasks)
         return
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        yield from pool.map(one, tasks, chunksize=4)
+        yield from pool.map(entry, tasks, chunksize=4)
 
 
 def numbers_of(chosen):

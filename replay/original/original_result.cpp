@@ -28,9 +28,10 @@ std::string tensor_words(const OriginalTensor& tensor) {
   }
   if (tensor.varying > 0) {
     const auto& [flat, lowest, highest] = tensor.widest.front();
-    words += fmt::format("; {} of {} var{}, by up to {:.3g} at [{}] ({:.9g} to {:.9g})", tensor.varying,
-                         text::counted(kernels::elements_of(tensor.shape), "element"), tensor.varying == 1 ? "ies" : "y",
-                         tensor.spread, fmt::join(kernels::index_of(tensor.shape, flat), ","), lowest, highest);
+    words +=
+        fmt::format("; {} of {} var{}, by up to {:.3g} at [{}] ({:.9g} to {:.9g})", tensor.varying,
+                    text::counted(kernels::elements_of(tensor.shape), "element"), tensor.varying == 1 ? "ies" : "y",
+                    tensor.spread, fmt::join(kernels::index_of(tensor.shape, flat), ","), lowest, highest);
   }
   if (tensor.recorded && tensor.recorded->different > 0) {
     words += fmt::format("; the first differs from the recorded one in {}, by up to {:.3g}",

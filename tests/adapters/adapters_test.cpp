@@ -405,10 +405,10 @@ TEST(MsdaTriton, ReadsNoFurtherThanTheTable) {
 
 TEST(MsdaTriton, GridThatDisagreesIsRefused) {
   for (size_t i = 0; i < 3; ++i) {
-    for (const uint32_t other : {0u, 1u, 5u}) {
+    for (const uint32_t another : {0u, 1u, 5u}) {
       Triton triton = kSeen;
-      triton.grid[i] = other;
-      EXPECT_THAT(reason(triton.decoded()), HasSubstr("grid")) << i << " " << other;
+      triton.grid[i] = another;
+      EXPECT_THAT(reason(triton.decoded()), HasSubstr("grid")) << i << " " << another;
     }
   }
 }

@@ -192,14 +192,14 @@ TEST_P(GridSamplerOf, ModesInWords) {
     EXPECT_EQ(call.integers.at("align_corners"), i % 2);
   }
   for (const int32_t unknown : {-1, known, 3}) {
-    GridSampler other = good();
-    other.interpolation = unknown;
-    EXPECT_THAT(other.reason(), HasSubstr("is not known"));
+    GridSampler grid_sampler = good();
+    grid_sampler.interpolation = unknown;
+    EXPECT_THAT(grid_sampler.reason(), HasSubstr("is not known"));
   }
   for (const int32_t unknown : {-1, 3}) {
-    GridSampler other = good();
-    other.padding = unknown;
-    EXPECT_THAT(other.reason(), HasSubstr("is not known"));
+    GridSampler grid_sampler = good();
+    grid_sampler.padding = unknown;
+    EXPECT_THAT(grid_sampler.reason(), HasSubstr("is not known"));
   }
   GridSampler flags = good();
   flags.align_corners = 2;
@@ -252,17 +252,18 @@ TEST_P(GridSamplerOf, Strides) {
 }
 
 TEST_P(GridSamplerOf, StrideOfASizeOfOneHasNoMeaning) {
-  GridSampler one = good();
-  one.n /= 2;
-  one.span /= 2;
+  GridSampler grid_sampler = good();
+  grid_sampler.n /= 2;
+  grid_sampler.span /= 2;
   for (const auto tensor : kTensors) {
-    (one.*tensor).sizes[0] = 1;
-    (one.*tensor).strides[0] = 12345;
+    (grid_sampler.*tensor).sizes[0] = 1;
+    (grid_sampler.*tensor).strides[0] = 12345;
   }
-  const Decoded decoded = one.decoded();
+  const Decoded decoded = grid_sampler.decoded();
   ASSERT_EQ(reason(decoded), "not refused");
-  EXPECT_THAT(describe(std::get<Call>(decoded).outputs), ElementsAre("grad_input 1024 f32 " + text(one.input.sizes),
-                                                                     "grad_grid 1280 f32 " + text(one.grid.sizes)));
+  EXPECT_THAT(describe(std::get<Call>(decoded).outputs),
+              ElementsAre("grad_input 1024 f32 " + text(grid_sampler.input.sizes),
+                          "grad_grid 1280 f32 " + text(grid_sampler.grid.sizes)));
 }
 
 // The kernel steps through grad_grid by one stride only, even if there is only one column.
@@ -291,25 +292,25 @@ TEST_P(GridSamplerOf, SizesThatCannotBeAreRefused) {
   for (const auto tensor : kTensors) {
     for (size_t i = 0; i < dims(); ++i) {
       for (const bool wide : {false, true}) {
-        GridSampler other = good(wide);
-        (other.*tensor).sizes[i] += 1;
-        EXPECT_THAT(other.reason(), testing::AnyOf(HasSubstr(", not ["), HasSubstr("n is"), HasSubstr("spans"),
-                                                   HasSubstr("not contiguous")))
+        GridSampler grid_sampler = good(wide);
+        (grid_sampler.*tensor).sizes[i] += 1;
+        EXPECT_THAT(grid_sampler.reason(), testing::AnyOf(HasSubstr(", not ["), HasSubstr("n is"), HasSubstr("spans"),
+                                                          HasSubstr("not contiguous")))
             << i;
         for (const int64_t size : {int64_t{0}, int64_t{-1}, int64_t{std::numeric_limits<int32_t>::min()}}) {
-          (other.*tensor).sizes[i] = size;
-          EXPECT_THAT(other.reason(), HasSubstr("not positive"));
+          (grid_sampler.*tensor).sizes[i] = size;
+          EXPECT_THAT(grid_sampler.reason(), HasSubstr("not positive"));
         }
       }
     }
-    GridSampler other = good();
-    (other.*tensor).data = 0;
-    EXPECT_THAT(other.reason(), HasSubstr("null pointer"));
+    GridSampler grid_sampler = good();
+    (grid_sampler.*tensor).data = 0;
+    EXPECT_THAT(grid_sampler.reason(), HasSubstr("null pointer"));
     for (const int32_t dims_told :
          {0, 3, 9 - static_cast<int32_t>(dims()), 25, -1, std::numeric_limits<int32_t>::max()}) {
-      other = good();
-      (other.*tensor).dims = dims_told;
-      EXPECT_THAT(other.reason(), HasSubstr("dimensions, not " + std::to_string(dims())));
+      grid_sampler = good();
+      (grid_sampler.*tensor).dims = dims_told;
+      EXPECT_THAT(grid_sampler.reason(), HasSubstr("dimensions, not " + std::to_string(dims())));
     }
   }
   // Coordinates of the other kernel, in a grid and its gradient that agree.
@@ -319,14 +320,14 @@ TEST_P(GridSamplerOf, SizesThatCannotBeAreRefused) {
     (coordinates.*tensor).strides = row_major((coordinates.*tensor).sizes);
   }
   EXPECT_THAT(coordinates.reason(), HasSubstr("grid is [2,"));
-  GridSampler other = good();
-  for (const int64_t n : {int64_t{0}, other.n - 1, other.n + 1, -other.n}) {
-    other.n = n;
-    EXPECT_THAT(other.reason(), HasSubstr(axes() == 2 ? "not N*H*W of" : "not N*D*H*W of"));
+  GridSampler grid_sampler = good();
+  for (const int64_t n : {int64_t{0}, grid_sampler.n - 1, grid_sampler.n + 1, -grid_sampler.n}) {
+    grid_sampler.n = n;
+    EXPECT_THAT(grid_sampler.reason(), HasSubstr(axes() == 2 ? "not N*H*W of" : "not N*D*H*W of"));
   }
-  other = good();
-  other.span -= 1;
-  EXPECT_THAT(other.reason(), HasSubstr(axes() == 2 ? "spans 119" : "spans 959"));
+  grid_sampler = good();
+  grid_sampler.span -= 1;
+  EXPECT_THAT(grid_sampler.reason(), HasSubstr(axes() == 2 ? "spans 119" : "spans 959"));
 }
 
 TEST_P(GridSamplerOf, OverflowIsRefused) {
@@ -364,8 +365,8 @@ TEST_P(GridSamplerOf, OtherLayoutsAreRefused) {
   // The wide layout under the narrow name, and vice versa; the tensors of the other kernel.
   EXPECT_THAT(reason(decode(good(true).launch(good().symbol()), nullptr)), HasSubstr("not the 11"));
   EXPECT_THAT(reason(decode(good().launch(good(true).symbol()), nullptr)), HasSubstr("not the 11"));
-  const GridSampler other(5 - axes());
-  EXPECT_THAT(reason(decode(other.launch(good().symbol()), nullptr)), HasSubstr("dimensions, not"));
+  const GridSampler grid_sampler(5 - axes());
+  EXPECT_THAT(reason(decode(grid_sampler.launch(good().symbol()), nullptr)), HasSubstr("dimensions, not"));
 }
 
 TEST_P(GridSamplerOf, OtherNamesAreRefused) {

@@ -238,9 +238,9 @@ TEST(Interpolate, Bicubic) {
   EXPECT_EQ(std::get<Call>(decode(launch(float{}, "ff", 0.75f), nullptr)).texts.count("scale_width"), 1u);
   EXPECT_THAT(reason(decode(launch(float{}, "dd"), nullptr)), HasSubstr("6"));
   EXPECT_NE(reason(decode(launch(float{}, "ff", -1), nullptr)), "not refused");
-  Launch other = narrow;
-  other.kernel = kBicubic + std::string("ffEEviT0_S3_b");
-  EXPECT_THAT(reason(decode(other, nullptr)), HasSubstr("other parameters"));
+  Launch another = narrow;
+  another.kernel = kBicubic + std::string("ffEEviT0_S3_b");
+  EXPECT_THAT(reason(decode(another, nullptr)), HasSubstr("other parameters"));
 }
 
 TEST(Interpolate, Trilinear) {

@@ -131,18 +131,18 @@ TEST(UserAdapter, ScalarsTellCallsApart) {
   };
   const std::string first = scalars(Mine());
   EXPECT_THAT(first, testing::StartsWith("n=12 wide=40 flag=1 info.rows=4 info.scale=0.5 unnamed="));
-  Mine other;
-  other.y = 0x300;
-  other.info.data = 0x400;
-  EXPECT_EQ(scalars(other), first);
-  other.info.scale = 0.1f;
-  EXPECT_THAT(scalars(other), HasSubstr("info.scale=0.1 "));
-  other = {};
-  other.last = 2;
-  EXPECT_NE(scalars(other), first);
-  other = {};
-  other.info.padding = 1;  // may be padding, or a field without a name
-  EXPECT_NE(scalars(other), first);
+  Mine another;
+  another.y = 0x300;
+  another.info.data = 0x400;
+  EXPECT_EQ(scalars(another), first);
+  another.info.scale = 0.1f;
+  EXPECT_THAT(scalars(another), HasSubstr("info.scale=0.1 "));
+  another = {};
+  another.last = 2;
+  EXPECT_NE(scalars(another), first);
+  another = {};
+  another.info.padding = 1;  // may be padding, or a field without a name
+  EXPECT_NE(scalars(another), first);
 }
 
 TEST(UserAdapter, LaunchesThatDoNotFitAreRefused) {

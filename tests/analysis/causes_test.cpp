@@ -131,9 +131,9 @@ TEST_P(Planted, CornersSwapped) {
 
 TEST_P(Planted, CornersSwappedInTheReference) {
   material.add_reference();
-  Problem other = problem;
-  other.conventions = material.reference_conventions;
-  material.reference = faulty(other, Fault::kCornersSwapped);
+  Problem another = problem;
+  another.conventions = material.reference_conventions;
+  material.reference = faulty(another, Fault::kCornersSwapped);
   expect_all(material.analyze(), Cause::kImplementationError, AtFault::kReference);
 }
 

@@ -139,15 +139,15 @@ StepNames shown_in(const StepNames& steps, Gradient gradient) {
 TEST_P(Reduced, NamesTypeStepsAndSide) {
   uint64_t number = GetParam().seed;
   for (const Type& type : kNarrowTypes) {
-    for (const ReducedCase& one : cases()) {
+    for (const ReducedCase& reduced_case : cases()) {
       for (const bool in_reference : {true, false}) {
         if (++number % 5 != 0) continue;  // each with every other in one of the reduced_shapes at least, but not in all
         std::string text = std::string(type.name) + (in_reference ? " reference" : " recorded");
-        for (const std::string& step : one.steps) text += " " + step;
+        for (const std::string& step : reduced_case.steps) text += " " + step;
         SCOPED_TRACE(text);
-        const Report report = plant(in_reference, type.round, one.steps).analyze();
+        const Report report = plant(in_reference, type.round, reduced_case.steps).analyze();
         EXPECT_GT(expect_reduced(report, in_reference ? AtFault::kReference : AtFault::kObserved), 0);
-        for (const Gradient gradient : one.gradients) {
+        for (const Gradient gradient : reduced_case.gradients) {
           const auto named = [&](const Finding& f) {
             return f.gradient == gradient && f.cause == Cause::kReducedPrecision;
           };
@@ -157,7 +157,7 @@ TEST_P(Reduced, NamesTypeStepsAndSide) {
             const auto types = f.evidence["types"].get<std::vector<std::string>>();
             EXPECT_TRUE(std::ranges::find(types, type.name) != types.end()) << f.why;
             EXPECT_TRUE(types.size() == 1 || types == std::vector<std::string>({"tf32", "float16"})) << f.why;
-            EXPECT_EQ(f.evidence["rounded"].get<StepNames>(), shown_in(one.steps, gradient)) << f.why;
+            EXPECT_EQ(f.evidence["rounded"].get<StepNames>(), shown_in(reduced_case.steps, gradient)) << f.why;
             EXPECT_EQ(f.evidence["side"], in_reference ? "reference" : "recorded");
             EXPECT_LE(std::abs(f.evidence["reduced_error"].get<double>()), f.evidence["reduced_bound"].get<double>());
             const double error = std::abs(f.evidence["error"].get<double>());

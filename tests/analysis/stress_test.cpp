@@ -82,10 +82,10 @@ TEST(Advise, TakesNoTailToBeShorterThanItIs) {
         const double needs = quantile(shape, uniform(random));
         if (needs > kLeast) needed.push_back(needs);
       }
-      const double told = stress::tolerance_of_all_but(kShare, needed, kSlices, kLeast),
+      const double reported = stress::tolerance_of_all_but(kShare, needed, kSlices, kLeast),
                    truth = quantile(shape, kShare);
-      too_short += 1.25 * told < truth;  // advise adds a quarter
-      too_long += told > 8 * truth;
+      too_short += 1.25 * reported < truth;  // advise adds a quarter
+      too_long += reported > 8 * truth;
     }
     EXPECT_LE(too_short, kRepeats / 20) << shape;
     EXPECT_LE(too_long, kRepeats / 20) << shape;
@@ -314,13 +314,13 @@ TEST(Stress, DependsOnThePlanAlone) {
     return std::tuple{tally.runs,    tally.failures, tally.elements, tally.by_cause,        tally.by_tensor,
                       tally.by_atol, tally.by_rtol,  tally.failing,  tally.failing_by_cause};
   };
-  const auto one = tally_of(1, {200});
-  EXPECT_GT(std::get<1>(one), 0);
-  EXPECT_LT(std::get<1>(one), 200);
-  EXPECT_EQ(one, tally_of(3, {200}));
-  EXPECT_EQ(one, tally_of(2, {70, 130}));
-  EXPECT_EQ(std::get<5>(one)[0], std::get<1>(one));  // the test's own atol
-  EXPECT_LE(std::get<5>(one)[1], std::get<5>(one)[0]);
+  const auto entry = tally_of(1, {200});
+  EXPECT_GT(std::get<1>(entry), 0);
+  EXPECT_LT(std::get<1>(entry), 200);
+  EXPECT_EQ(entry, tally_of(3, {200}));
+  EXPECT_EQ(entry, tally_of(2, {70, 130}));
+  EXPECT_EQ(std::get<5>(entry)[0], std::get<1>(entry));  // the test's own atol
+  EXPECT_LE(std::get<5>(entry)[1], std::get<5>(entry)[0]);
 }
 
 TEST(Stress, ListsTheRunsThatFail) {

@@ -33,9 +33,9 @@ def swap(axis, names):
         x = tensor(rng, values, names)
         if x.shape[axis] < 2:
             return
-        one, other = rng.permutation(x.shape[axis])[:2]
+        entry, another = rng.permutation(x.shape[axis])[:2]
         x = np.moveaxis(x, axis, 0)
-        x[[one, other]] = x[[other, one]]
+        x[[entry, another]] = x[[another, entry]]
     return plant
 
 

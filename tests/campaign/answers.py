@@ -24,11 +24,11 @@ def elements(text):
 def named_elements(invocation, shapes):
     """By (against, gradient, advisory): arrays of causes and of sides, empty texts where nothing is said."""
     named = {}
-    for one in invocation["judged"]:
-        key = (one["against"], one["tensor"], bool(one.get("advisory")))
+    for entry in invocation["judged"]:
+        key = (entry["against"], entry["tensor"], bool(entry.get("advisory")))
         if key not in named:
-            size = int(np.prod(shapes[one["tensor"]]))
+            size = int(np.prod(shapes[entry["tensor"]]))
             named[key] = (np.full(size, "", "U24"), np.full(size, "", "U12"))
-        places = list(elements(one["elements"]))
-        named[key][0][places], named[key][1][places] = one["cause"], one["at_fault"]
+        places = list(elements(entry["elements"]))
+        named[key][0][places], named[key][1][places] = entry["cause"], entry["at_fault"]
     return named

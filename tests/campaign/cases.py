@@ -121,8 +121,8 @@ def draw(seed, index, names=None, subject=MSDA):
     if side in ("reference", "both") or rng.uniform() < 0.6:
         reference = run(kind.of_reference or kind, side in ("reference", "both"), problem, *subject.draw_reference(rng, problem, conventions), {}, plant_seed)
     exact = subject.backward(problem, conventions, EXACT)
-    for one in (observed, reference):
-        if one:
-            one.excess = subject.excess(problem, one.conventions, one.arithmetic, exact, one.values)
+    for entry in (observed, reference):
+        if entry:
+            entry.excess = subject.excess(problem, entry.conventions, entry.arithmetic, exact, entry.values)
     return Case(f"{index:05d}-{kind.name}", kind.name, side, problem, exact, observed, reference, before,
                 draw_tolerance(rng, problem.type) if not kind.tolerances else kind.tolerances[rng.integers(len(kind.tolerances))])

@@ -15,9 +15,9 @@ PROMISED = 20.0  # bits from which on msda-replay names the buffer (docs/causes.
 EITHER = 2.0     # within so many of that either answer is right
 
 
-def ways(chosen, of):
+def ways(chosen, given):
     """log2 of the number of sets of so many elements."""
-    return (lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)) / log(2)
+    return (lgamma(given + 1) - lgamma(chosen + 1) - lgamma(given - chosen + 1)) / log(2)
 
 
 @dataclass
@@ -66,7 +66,7 @@ def excess(case, gradient, arithmetic):
 def evidence(case, gradient, wrong):
     """In bits: the elements `wrong`, were they wrong for another reason, would fit the buffer so well in one of 2^bits gradients."""
     own = case.observed.arithmetic
-    value, exact, before = (of[gradient].reshape(-1).astype(np.float64) for of in (case.observed.values, case.exact, case.before))
+    value, exact, before = (given[gradient].reshape(-1).astype(np.float64) for given in (case.observed.values, case.exact, case.before))
     values = Values(value, exact, before, TYPES[own.stored])
     with np.errstate(all="ignore"):
         outside = excess(case, gradient, own)

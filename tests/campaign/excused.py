@@ -12,21 +12,21 @@ ODD = frozenset({"non_finite"})
 ONCE = {"real": "float32", "scatter": "", "blocks": 1}  # 16-bit tensors are added up in float32
 
 
-def with_infinity(of):
+def with_infinity(given):
     """One in an input."""
     def alter(problem, rng):
-        array = getattr(problem, of).copy()
+        array = getattr(problem, given).copy()
         if array.size:
             array.reshape(-1)[rng.integers(array.size)] = np.inf
-        return replace(problem, **{of: array})
+        return replace(problem, **{given: array})
     return alter
 
 
-def for_the_kernel(of, change):
+def for_the_kernel(given, change):
     """What the kernel takes infinities for."""
     def plant(problem, rng):
-        array = getattr(problem, of)
-        return replace(problem, **{of: np.where(np.isinf(array), change(array), array)})
+        array = getattr(problem, given)
+        return replace(problem, **{given: np.where(np.isinf(array), change(array), array)})
     return plant
 
 

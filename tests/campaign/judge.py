@@ -93,8 +93,8 @@ class Judge:
         observed = case.observed
         mine = (observed.values[gradient].reshape(-1), observed.touched(gradient).reshape(-1), observed.excess[gradient].reshape(-1) > 0)
         if against == "reference":
-            other = case.reference
-            return mine, (other.values[gradient].reshape(-1), other.touched(gradient).reshape(-1), other.excess[gradient].reshape(-1) > 0)
+            another = case.reference
+            return mine, (another.values[gradient].reshape(-1), another.touched(gradient).reshape(-1), another.excess[gradient].reshape(-1) > 0)
         nothing = np.zeros(mine[1].shape, bool)
         return mine, (case.exact[gradient].reshape(-1).astype(np.float64), nothing, nothing)
 
@@ -207,14 +207,14 @@ class Judge:
                 count["not printed"] += 1
                 continue
             text, explained = printed[place]
-            told = f"{gradient}[{place}] against {against}: {value[place]:.9g}, {expected[place]:.9g}: " \
+            answer = f"{gradient}[{place}] against {against}: {value[place]:.9g}, {expected[place]:.9g}: " \
                    f"{cause[place] or 'nothing'} {at_fault[place]}; {text}"
             if len(self.outcome.misses) < MOST_TOLD:
-                self.outcome.misses.append(told)
+                self.outcome.misses.append(answer)
             if not explained:
                 count["unexplained"] += 1
                 if count["unexplained"] <= MOST_TOLD:
-                    self.fail("missed: " + told)
+                    self.fail("missed: " + answer)
 
     def hidden_by_chance(self, shown, against, gradient, value, expected, cause, at_fault):
         """Elements for which the program did not name the buffer, nor anybody but the right side: in order if what fits the buffer exceeds
@@ -251,10 +251,10 @@ class Judge:
         problem, conventions = under(fit, case.problem, case.observed.conventions)
         exact = self.subject.backward(problem, conventions, EXACT)
         for gradient in case.problem.gradients:
-            values, own, other = case.observed.values[gradient], case.exact[gradient], exact[gradient]
+            values, own, another = case.observed.values[gradient], case.exact[gradient], exact[gradient]
             mean = np.abs(values[np.isfinite(values)]).mean() if values.size else 0
             allowed = np.maximum(customary, case.tolerance) if case.tolerance else (min(customary[0], 0.1 * customary[1] * mean), customary[1])
-            missed, apart = mismatched(values, other, allowed), mismatched(own, other, allowed)
+            missed, apart = mismatched(values, another, allowed), mismatched(own, another, allowed)
             if 50 * (missed & apart).sum() > apart.sum():
                 return False
         return True
@@ -267,8 +267,8 @@ class Judge:
             if set(verdict["causes"]) & set(MISTAKES) and self.case.side == "none":
                 self.fail(f"verdict: {verdict['summary']}")
             return
-        named = {one["at_fault"] for one in self.result["invocations"][0]["judged"]
-                 if not one.get("advisory") and (one["cause"] in MISTAKES or one["cause"] == "non_finite")}
+        named = {entry["at_fault"] for entry in self.result["invocations"][0]["judged"]
+                 if not entry.get("advisory") and (entry["cause"] in MISTAKES or entry["cause"] == "non_finite")}
         if len(right) == 2 or self.case.side == "both":
             right = {"observed", "reference", "convention"}
         if at_fault not in right and named & right:

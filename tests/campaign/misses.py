@@ -84,24 +84,24 @@ class PrintedBounds:
 
     def take(self, result, asked=True):
         shape = self.case.problem.shape_of(self.gradient)
-        findings = [one for one in (result["invocations"][0]["findings"] if result else ())
-                    if one["tensor"] == self.gradient and one["against"] == self.against and not one.get("advisory")]
+        findings = [entry for entry in (result["invocations"][0]["findings"] if result else ())
+                    if entry["tensor"] == self.gradient and entry["against"] == self.against and not entry.get("advisory")]
         untold = Counter()  # of more elements with one cause than these, some have a finding
-        for one in result["invocations"][0]["judged"] if result else ():
-            if one["tensor"] == self.gradient and one["against"] == self.against and not one.get("advisory"):
-                untold[one["cause"]] += one["count"]
-        for one in findings:
-            untold[one["cause"]] -= one["count"]
+        for finding in result["invocations"][0]["judged"] if result else ():
+            if finding["tensor"] == self.gradient and finding["against"] == self.against and not finding.get("advisory"):
+                untold[finding["cause"]] += finding["count"]
+        for finding in findings:
+            untold[finding["cause"]] -= finding["count"]
         # What had no finding without a tolerance has one, of any cause, if it is asked for.
         some_untold = asked and max(untold.values(), default=0) > 0
         self.silent |= {place for place, cause in self.wanted.items() if (untold[cause] > 0 if cause else some_untold)}
-        for one in findings:
-            place = int(np.ravel_multi_index(one["index"], shape))
-            self.silent |= set(range(place + 1, place + one["count"])) & set(self.wanted)
+        for finding in findings:
+            place = int(np.ravel_multi_index(finding["index"], shape))
+            self.silent |= set(range(place + 1, place + finding["count"])) & set(self.wanted)
             if place not in self.wanted:
                 continue
-            if one["cause"] == self.wanted[place] or (not self.wanted[place] and one["cause"] in ROUNDING):
-                self.found.setdefault(place, explains(one, TYPES[self.case.observed.arithmetic.stored].largest))
+            if finding["cause"] == self.wanted[place] or (not self.wanted[place] and finding["cause"] in ROUNDING):
+                self.found.setdefault(place, explains(finding, TYPES[self.case.observed.arithmetic.stored].largest))
             else:
                 self.silent.add(place)
 

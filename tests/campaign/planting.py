@@ -66,13 +66,13 @@ BUFFERS = (
 
 # Calls
 
-def with_nan(of):
+def with_nan(given):
     def alter(problem, rng):
-        array = getattr(problem, of).copy()
+        array = getattr(problem, given).copy()
         flat = array.reshape(-1)
         if flat.size:
             flat[rng.integers(0, flat.size, rng.integers(1, 4))] = rng.choice([np.nan, np.nan, np.inf])
-        return replace(problem, **{of: array})
+        return replace(problem, **{given: array})
     return alter
 
 

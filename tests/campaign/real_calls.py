@@ -30,8 +30,8 @@ def arithmetics(problem, stored):
         yield Arithmetic(real=problem.type, stored=stored, fused=False)
 
 
-def same(one, other):
-    return (one == other) | (np.isnan(one) & np.isnan(other))
+def same(entry, another):
+    return (entry == another) | (np.isnan(entry) & np.isnan(another))
 
 
 @dataclass
@@ -90,7 +90,7 @@ class RealCall:
 
     def applies(self, kind):
         """Whether the call is one that the kind asks for; it may turn out to move nothing in it."""
-        family = [getattr(one, "family", one) for one in (self.conventions, *kind.conventions)]
+        family = [getattr(entry, "family", entry) for entry in (self.conventions, *kind.conventions)]
         if kind.room in ("clean", "convention") or kind.alter or "observed" not in kind.sides or kind.call.get("kind", self.problem.type) != self.problem.type:
             return False
         return not (kind.room == "buffer" and self.problem.begins_with) and (not kind.conventions or family[0] in family[1:])

@@ -61,5 +61,5 @@ def text(outcomes):
 
 def kinds_planted(outcomes):
     """How many kinds of faults there were, of each operator and type: "scatter_add, float16: 41"."""
-    return [f"{name}: {len({one.kind for one in outcomes if KEYS['operator, type'](one) == name and one.side != 'none'})}"
+    return [f"{name}: {len({outcome.kind for outcome in outcomes if KEYS['operator, type'](outcome) == name and outcome.side != 'none'})}"
             for name, _ in rows(outcomes, "operator, type")]

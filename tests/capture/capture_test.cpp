@@ -174,15 +174,15 @@ TEST_F(CaptureFile, KernelsOfOtherOperators) {
     writer.close();
   }
   const IsolatedReader reader(path);
-  const Invocation other = reader.invocation(0);
-  EXPECT_EQ(other.facts.dialect, "");
-  EXPECT_EQ(other.facts.padding_mode, "");
-  EXPECT_FALSE(other.facts.grid);
-  EXPECT_EQ(other.facts.texts,
+  const Invocation another = reader.invocation(0);
+  EXPECT_EQ(another.facts.dialect, "");
+  EXPECT_EQ(another.facts.padding_mode, "");
+  EXPECT_FALSE(another.facts.grid);
+  EXPECT_EQ(another.facts.texts,
             (std::map<std::string, std::string>{{"padding_mode", "reflection"}, {"adapter", "mine"}}));
-  EXPECT_EQ(other.facts.integers, (std::map<std::string, int64_t>{{"align_corners", 1}, {"rows", -3}}));
-  EXPECT_EQ(find(other.inputs, "value")->shape, (std::vector<int64_t>{2, 2}));
-  EXPECT_EQ(find(other.outputs, "x")->type, kernels::kUInt8);
+  EXPECT_EQ(another.facts.integers, (std::map<std::string, int64_t>{{"align_corners", 1}, {"rows", -3}}));
+  EXPECT_EQ(find(another.inputs, "value")->shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(find(another.outputs, "x")->type, kernels::kUInt8);
   EXPECT_THAT([&] { reader.invocation(1); }, ThrowsMessage<Error>(HasSubstr("value has rank 2, not 4")));
 }
 

@@ -68,7 +68,7 @@ class Runner:
 
     def execute(self, command, folder):
         """Returns standard output and error, and what wait() returns; the status is None if the command did not end."""
-        process = self.started.start([str(one) for one in command.arguments], folder)
+        process = self.started.start([str(argument) for argument in command.arguments], folder)
         ended = None
         if command.end_after is not None:
             ended = self.started.wait(command.end_after)

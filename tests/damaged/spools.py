@@ -81,21 +81,21 @@ def _swap_texts(frames, places):
 
 def _change(frames, places):
     change = places.randrange(10)
-    one = places.choice(frames)
+    entry = places.choice(frames)
     if change <= 3:
-        _change_number(one[1], places)
+        _change_number(entry[1], places)
     elif change == 4:
-        _change_text(one[1], places)
+        _change_text(entry[1], places)
     elif change == 5:
-        places.choice(BYTEWISE)(places.choice([data for data in one[1:] if len(data) >= 64] or [bytearray(64)]), places)
+        places.choice(BYTEWISE)(places.choice([data for data in entry[1:] if len(data) >= 64] or [bytearray(64)]), places)
     elif change == 6:
-        frames.insert(places.randrange(len(frames) + 1), [one[0], bytearray(one[1]), bytearray(one[2])])
+        frames.insert(places.randrange(len(frames) + 1), [entry[0], bytearray(entry[1]), bytearray(entry[2])])
     elif change == 7:
-        frames.remove(one)
+        frames.remove(entry)
     elif change == 8:
         frames.insert(places.randrange(len(frames)), frames.pop(places.randrange(len(frames))))
     else:
-        places.choice((_swap_texts, lambda *_: one.__setitem__(0, places.randrange(KINDS + 1)), _renumber_payload))(frames, places)
+        places.choice((_swap_texts, lambda *_: entry.__setitem__(0, places.randrange(KINDS + 1)), _renumber_payload))(frames, places)
 
 
 def _renumber_payload(frames, places):
@@ -123,5 +123,5 @@ def damage(source, target, places):
                 _change(frames, places)
         wrong = places.randrange(len(frames)) if frames and places.random() < 0.1 else None
         claimed = (places.choice((*COUNTS, len(frames[wrong][1]))), places.choice((*COUNTS, len(frames[wrong][2])))) if wrong is not None else None
-        data = data[:FILE_HEADER_BYTES] + b"".join(frame(*one, claimed if at == wrong else None) for at, one in enumerate(frames))
+        data = data[:FILE_HEADER_BYTES] + b"".join(frame(*entry, claimed if at == wrong else None) for at, entry in enumerate(frames))
     target.write_bytes(data)

@@ -209,7 +209,7 @@ TEST(Communication, OfCompiledKernels) {
     SCOPED_TRACE(architecture);
     const std::string cubin = test::assemble(ptx, sm(architecture));
     if (cubin.empty()) continue;  // ptxas has said why, as it does of an architecture that is too new for it
-    const auto of = [&](const char* function) {
+    const auto given = [&](const char* function) {
       const auto found = communication_in(as_span(cubin), function, sm(architecture));
       EXPECT_TRUE(found) << function;
       return found.value_or(Communication{});
@@ -218,7 +218,7 @@ TEST(Communication, OfCompiledKernels) {
       SCOPED_TRACE(function);
       InstructionCounts all = no_communication();
       for (const auto& [name, count] : expected) all[name] = count;
-      EXPECT_EQ(of(function).counts, all);
+      EXPECT_EQ(given(function).counts, all);
     };
     expect("lock",
            {{"compare_and_swaps", 1}, {"exchanges", 1}, {"strong_loads", 1}, {"strong_stores", 1}, {"fences", 2}});
@@ -228,8 +228,8 @@ TEST(Communication, OfCompiledKernels) {
     expect("grid_barrier", {{"used_integer_atomics", 1}, {"strong_loads", 1}, {"fences", 2}});
     expect("additions", {});
     expect("used_sum", {{"used_float_atomics", 1}});
-    EXPECT_TRUE(of("look_back").may_communicate);
-    EXPECT_FALSE(of("additions").may_communicate);
+    EXPECT_TRUE(given("look_back").may_communicate);
+    EXPECT_FALSE(given("additions").may_communicate);
   }
 }
 

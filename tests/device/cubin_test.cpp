@@ -77,8 +77,9 @@ TEST(Cubin, IsFoundWithItsSizeAndFunctions) {
 }
 
 TEST(Cubin, OtherImagesHaveNone) {
-  for (const std::string& other : {std::string("stand-in\n"), std::string("//\n.version 8.0"), std::string(4, '\0')}) {
-    EXPECT_THAT(cubins_in(Guarded(other).data()), IsEmpty());
+  for (const std::string& another :
+       {std::string("stand-in\n"), std::string("//\n.version 8.0"), std::string(4, '\0')}) {
+    EXPECT_THAT(cubins_in(Guarded(another).data()), IsEmpty());
   }
   EXPECT_THAT(cubins_in(nullptr), IsEmpty());
   std::string host = make_cubin({"f"});
@@ -191,7 +192,7 @@ TEST(SourceLines, OfAnyInstruction) {
   const std::vector<uint64_t> offsets{16, 0, 8, uint64_t{1} << 63};
   const auto lines = source_lines_at(std::as_bytes(std::span(cubin)), "f", offsets);
   ASSERT_EQ(lines.size(), offsets.size());
-  for (const auto& one : lines) EXPECT_THAT(one, ElementsAre(SourceLine{"/src/k.cu", 1}));
+  for (const auto& line : lines) EXPECT_THAT(line, ElementsAre(SourceLine{"/src/k.cu", 1}));
   EXPECT_THAT(source_lines_at(std::as_bytes(std::span(cubin)), "f", {}), IsEmpty());
   EXPECT_THAT(source_lines_at(std::as_bytes(std::span(cubin)), "g", offsets),
               ElementsAre(IsEmpty(), IsEmpty(), IsEmpty(), IsEmpty()));
@@ -207,12 +208,12 @@ TEST(Atomics, NamesTakeNoMoreMemoryThanTheyMay) {
   const std::string bomb = with_lines(2, std::string(400'000, 'd'), std::vector<std::string>(3000, "f"));
   const auto before = peak();
   for (const auto& atomic : atomics_of(bomb)) EXPECT_THAT(atomic.lines, IsEmpty());
-  size_t told = 0;
+  size_t reported = 0;
   for (const auto& atomic : atomics_of(with_lines(30000, std::string(4000, 'd'), {"f"}))) {
-    for (const SourceLine& line : atomic.lines) told += line.file.size();
+    for (const SourceLine& line : atomic.lines) reported += line.file.size();
   }
-  EXPECT_GT(told, size_t{15} << 20);
-  EXPECT_LE(told, size_t{16} << 20);
+  EXPECT_GT(reported, size_t{15} << 20);
+  EXPECT_LE(reported, size_t{16} << 20);
   EXPECT_LT(peak() - before, 200 << 10);
 }
 
@@ -244,7 +245,7 @@ TEST(Cubin, OfNvcc) {
   const auto cubins = cubins_in(plain.data());
   ASSERT_EQ(cubins.size(), 2u);
   EXPECT_EQ(cubins[0].architecture + cubins[1].architecture, 170);
-  for (const Cubin& one : cubins) EXPECT_THAT(functions_in(one.bytes), ElementsAre("k"));
+  for (const Cubin& entry : cubins) EXPECT_THAT(functions_in(entry.bytes), ElementsAre("k"));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ inline std::string make_cubin(const std::vector<std::string>& functions, const s
     sections.push_back(section);
   };
   for (const std::string& function : functions) add(".text." + function, SHT_PROGBITS, code);
-  for (const Section& other : others) add(other.name, other.type, other.content);
+  for (const Section& another : others) add(another.name, another.type, another.content);
   add(".nv.shared", SHT_NOBITS, "");
   sections.back().sh_size = 1 << 20;  // takes no space in the file
   add(".shstrtab", SHT_STRTAB, "");

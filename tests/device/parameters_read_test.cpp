@@ -54,7 +54,7 @@ class Read {
   bool none(size_t begin, size_t end) const { return count(begin, end) == 0; }
   std::string text() const {
     std::string text;
-    for (const bool one : read_) text += one ? 'x' : '.';
+    for (const bool entry : read_) text += entry ? 'x' : '.';
     return text;
   }
 

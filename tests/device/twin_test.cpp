@@ -123,9 +123,9 @@ TEST(Twin, ChangesNothingElse) {
   for (const int architecture : kTwinArchitectures) {
     std::string code;
     std::set<size_t> additions;
-    for (const ListedInstruction& other : kListedInstructions) {
-      if ((other.architecture >= 90) == (architecture >= 90))
-        code += test::bytes_of(other.low) + test::bytes_of(other.high);
+    for (const ListedInstruction& listed_instruction : kListedInstructions) {
+      if ((listed_instruction.architecture >= 90) == (architecture >= 90))
+        code += test::bytes_of(listed_instruction.low) + test::bytes_of(listed_instruction.high);
     }
     const size_t others = code.size();
     code += ListedCode(architecture).code;
@@ -234,8 +234,8 @@ TEST(Twin, CountsOnlyAtAddressesInRegisters) {
       const auto [low, high] = row.addition();
       const ListedWords uniform{low, high & ~(uint64_t{1} << alone)}, zero{low | 0xFF000000, high};
       const ListedWords other_form{low, high & ~(uint64_t{1} << 27)};
-      for (const ListedWords& other : {uniform, zero, other_form}) {
-        const std::string cubin = test::make_cubin({"f"}, code_of_words(other));
+      for (const ListedWords& listed_words : {uniform, zero, other_form}) {
+        const std::string cubin = test::make_cubin({"f"}, code_of_words(listed_words));
         EXPECT_FALSE(twin_of(as_span(cubin), "f", sm(architecture), TwinOperation::kCount));
       }
       if (row.twin(0).low == 0) continue;

@@ -148,7 +148,7 @@ template <class T>
 T atomicExch(T* at, T with) {
   return std::exchange(*at, with);
 }
-inline uint32_t atomicMax(uint32_t* at, uint32_t other) { return std::exchange(*at, std::max(*at, other)); }
+inline uint32_t atomicMax(uint32_t* at, uint32_t another) { return std::exchange(*at, std::max(*at, another)); }
 inline uint32_t atomicOr(uint32_t* at, uint32_t bits) { return std::exchange(*at, *at | bits); }
 
 namespace msda::kernels::cuda {

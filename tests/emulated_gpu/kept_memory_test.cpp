@@ -118,9 +118,9 @@ TEST_F(KeptMemoryTest, StreamsDoNotShareIt) {
 TEST_F(KeptMemoryTest, CallsThatAreMadeAtATimeDoNotShareIt) {
   void* larger = nullptr;
   {
-    Work one(kept_stream(1)), other(kept_stream(1));
-    larger = one.allocate(2000);
-    EXPECT_NE(other.allocate(1000), larger);
+    Work work(kept_stream(1)), another(kept_stream(1));
+    larger = work.allocate(2000);
+    EXPECT_NE(another.allocate(1000), larger);
   }
   EXPECT_EQ(emulated_gpu_frees, 1);
   EXPECT_EQ(call(kept_stream(1), 1), larger);

@@ -102,29 +102,30 @@ TEST_F(WorkTest, GraphsAreUsedAgainForOtherKernelsAndParameters) {
 
 // Each part of a sequence changes the digest of the whole, and only what waits for what that of the shape.
 TEST_F(WorkTest, SequencesAreFoundByTheirDigests) {
-  const auto digests = [](const Launch& first, const Launch& second, int number, bool branch = false, uint64_t of = 1) {
+  const auto digests = [](const Launch& first, const Launch& second, int number, bool branch = false,
+                          uint64_t given = 1) {
     Sequence sequence;
     const auto add_first = [&] { sequence.add(first, number); };
     const auto add_second = [&] { sequence.add(second, char{1}, 2.5); };
     branch ? sequence.beside(add_first, add_second) : (add_first(), add_second());
-    return sequence.digests(of);
+    return sequence.digests(given);
   };
   const Launch launch{"a", "kernel", dim3(1, 2, 3), 32, 100};
   const Sequence::Digests usual = digests(launch, launch, 7);
   EXPECT_EQ(digests(launch, launch, 7).whole, usual.whole);
   std::set<uint64_t> wholes{usual.whole};
-  const auto expect_other = [&](const Sequence::Digests& other, bool has_shape) {
-    EXPECT_TRUE(wholes.insert(other.whole).second) << wholes.size();
-    EXPECT_EQ(other.shape == usual.shape, has_shape) << wholes.size();
+  const auto expect_other = [&](const Sequence::Digests& another, bool has_shape) {
+    EXPECT_TRUE(wholes.insert(another.whole).second) << wholes.size();
+    EXPECT_EQ(another.shape == usual.shape, has_shape) << wholes.size();
   };
   Launch others[6] = {launch, launch, launch, launch, launch, launch};
   others[0].kernel = "another kernel";
   others[1].grid.x = others[2].grid.y = others[3].grid.z = 9;
   others[4].threads = 64;
   others[5].shared_bytes = 101;
-  for (const Launch& other : others) {
-    expect_other(digests(other, launch, 7), true);
-    expect_other(digests(launch, other, 7), true);
+  for (const Launch& another : others) {
+    expect_other(digests(another, launch, 7), true);
+    expect_other(digests(launch, another, 7), true);
   }
   expect_other(digests(launch, launch, 8), true);
   expect_other(digests(launch, launch, 7, true), false);

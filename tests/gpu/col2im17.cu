@@ -75,7 +75,7 @@ class Program {
     for (int t = 0; t < options_.number("threads", 1); ++t) {
       threads.emplace_back([this, t] { guarded([&] { thread(t); }); });
     }
-    for (auto& one : threads) one.join();
+    for (auto& entry : threads) entry.join();
     if (!failure_.empty()) throw std::runtime_error(failure_);
     print();
   }
@@ -126,8 +126,8 @@ class Program {
     pairs.push_back(2);
     const std::string type = sizeof(T) == 2 ? "<f2" : sizeof(T) == 4 ? "<f4" : "<f8";
     std::string lines;
-    const auto tell = [&](const char* tensor, const auto& data, const std::vector<int64_t>& shape,
-                          const std::string& kind) {
+    const auto describe = [&](const char* tensor, const auto& data, const std::vector<int64_t>& shape,
+                              const std::string& kind) {
       const size_t bytes = data.size() * sizeof data[0];
       char line[200];
       std::snprintf(line, sizeof line, "%s %s %016llx\n", name.c_str(), tensor,
@@ -136,15 +136,15 @@ class Program {
       if (options_.has("save"))
         save_npy(options_.text("save") + "/" + name + "." + tensor + ".npy", kind, shape, data.data(), bytes);
     };
-    tell("value", problem.value, value, type);
-    tell("spatial_shapes", sizes_.levels, {sizes_.L(), 2}, "<i8");
-    tell("level_start_index", problem.starts, {sizes_.L()}, "<i8");
-    tell("sampling_locations", problem.locations, pairs, type);
-    tell("attention_weights", problem.attention, samples, type);
-    tell("grad_output", problem.grad_output, rows, type);
-    tell("grad_value", gradients.value, value, type);
-    tell("grad_sampling_locations", gradients.locations, pairs, type);
-    tell("grad_attention_weights", gradients.attention, samples, type);
+    describe("value", problem.value, value, type);
+    describe("spatial_shapes", sizes_.levels, {sizes_.L(), 2}, "<i8");
+    describe("level_start_index", problem.starts, {sizes_.L()}, "<i8");
+    describe("sampling_locations", problem.locations, pairs, type);
+    describe("attention_weights", problem.attention, samples, type);
+    describe("grad_output", problem.grad_output, rows, type);
+    describe("grad_value", gradients.value, value, type);
+    describe("grad_sampling_locations", gradients.locations, pairs, type);
+    describe("grad_attention_weights", gradients.attention, samples, type);
     const std::lock_guard lock(mutex_);
     lines_[name] = lines;
   }
@@ -176,19 +176,19 @@ class Program {
       }
     }
     CHECK(cudaDeviceSynchronize());
-    for (auto& one : all) {
+    for (auto& entry : all) {
       for (int r = 0; r < repeat; ++r) {
-        one.buffers->zero(one.stream);
+        entry.buffers->zero(entry.stream);
         if (options_.has("graph")) {
-          through_graph(*one.variant, *one.buffers, one.stream);
+          through_graph(*entry.variant, *entry.buffers, entry.stream);
         } else {
-          launch(*one.variant, *one.buffers, one.stream);
+          launch(*entry.variant, *entry.buffers, entry.stream);
         }
       }
-      if (!options_.has("in-flight")) CHECK(cudaStreamSynchronize(one.stream));
+      if (!options_.has("in-flight")) CHECK(cudaStreamSynchronize(entry.stream));
     }
     for (const auto stream : streams) CHECK(cudaStreamSynchronize(stream));
-    for (auto& one : all) report(one.name, one.problem, one.buffers->gradients());
+    for (auto& entry : all) report(entry.name, entry.problem, entry.buffers->gradients());
     for (const auto stream : streams) CHECK(cudaStreamDestroy(stream));
   }
 
@@ -271,7 +271,7 @@ class Program {
     CHECK(cudaDeviceSynchronize());
 
     std::atomic<int> stage{0};
-    std::thread other([&] {
+    std::thread another([&] {
       guarded([&] {
         CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
         CHECK(cudaMemsetAsync(counter, 0, sizeof(int), captured));
@@ -293,7 +293,7 @@ class Program {
     });
     int launched = 1;
     stage.compare_exchange_strong(launched, 2);
-    other.join();
+    another.join();
     if (!failure_.empty()) throw std::runtime_error(failure_);
     CHECK(cudaStreamSynchronize(stream));
     report("0-0000-" + chosen_[0].name, mine, buffers.gradients());
@@ -303,16 +303,16 @@ class Program {
 
   void on_host() {
     for (int i = 0; i < options_.number("launches", 1); ++i) {
-      Problem<T> one = problem(i);
+      Problem<T> entry = problem(i);
       Gradients<T> gradients{std::vector<T>(sizes_.value(), T(0.f)), std::vector<T>(2 * sizes_.samples(), T(0.f)),
                              std::vector<T>(sizes_.samples(), T(0.f))};
       const Call<T> call{int(sizes_.rows()),
-                         one.grad_output.data(),
-                         one.value.data(),
+                         entry.grad_output.data(),
+                         entry.value.data(),
                          sizes_.levels.data(),
-                         one.starts.data(),
-                         one.locations.data(),
-                         one.attention.data(),
+                         entry.starts.data(),
+                         entry.locations.data(),
+                         entry.attention.data(),
                          sizes_.B,
                          sizes_.S(),
                          sizes_.M,
@@ -326,7 +326,7 @@ class Program {
       for (size_t sample = 0; sample < sizes_.samples(); ++sample) differentiate(call, int64_t(sample));
       char name[100];
       std::snprintf(name, sizeof name, "0-%04d-host", i);
-      report(name, one, gradients);
+      report(name, entry, gradients);
     }
     print();
   }

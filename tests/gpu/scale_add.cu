@@ -52,7 +52,7 @@ void run(const gpu::Options& options) {
     CHECK(cudaStreamSynchronize(stream));
 
     const std::vector<int64_t> shape{rows, columns};
-    const auto tell = [&](const char* name, const char* type, const auto& data) {
+    const auto report = [&](const char* name, const char* type, const auto& data) {
       const size_t bytes = data.size() * sizeof data[0];
       std::printf("%d %s %016llx\n", i, name, static_cast<unsigned long long>(gpu::checksum(data.data(), bytes)));
       if (options.has("save")) {
@@ -60,10 +60,10 @@ void run(const gpu::Options& options) {
                       bytes);
       }
     };
-    tell("x", "<f4", x);
-    tell("y_before", "<f4", y);
-    tell("y", "<f4", gpu::download(device_y, count));
-    tell("positive", "|u1", gpu::download(positive, count));
+    report("x", "<f4", x);
+    report("y_before", "<f4", y);
+    report("y", "<f4", gpu::download(device_y, count));
+    report("positive", "|u1", gpu::download(positive, count));
   }
   std::printf("clusters %d\n", major >= 9 ? 2 : 0);
 }

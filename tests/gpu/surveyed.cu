@@ -58,8 +58,8 @@ extern "C" __global__ void order_only_red_float2(float2* sums, const float* x, i
   if (thread() < n) atomicAdd(&sums[thread() % kSums], make_float2(x[thread()], -2 * x[thread()]));
 }
 extern "C" __global__ void order_only_red_float4(float4* sums, const float* x, int n) {
-  const float one = x[thread()];
-  if (thread() < n) atomicAdd(&sums[thread() % kSums], make_float4(one, -one, one / 3, 1 - one));
+  const float entry = x[thread()];
+  if (thread() < n) atomicAdd(&sums[thread() % kSums], make_float4(entry, -entry, entry / 3, 1 - entry));
 }
 #endif
 // In a function of its own.
@@ -235,7 +235,7 @@ struct Memory {
   Memory() {
     std::vector<float> start(kCount), weight(kSums);
     unsigned state = 12345;
-    for (float& one : start) one = static_cast<float>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24);
+    for (float& entry : start) entry = static_cast<float>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24);
     for (int i = 0; i < kSums; ++i) weight[static_cast<size_t>(i)] = 1.0f / static_cast<float>(i + 3);
     CHECK(cudaMalloc(&sums, bytes));
     CHECK(cudaMalloc(&x, sizeof(float) * kCount));

@@ -66,8 +66,8 @@ extern "C" __global__ void deterministic_masked(float* to, const float* x) {
 extern "C" __global__ void deterministic_vectors(float4* to, const float4* x) {
   if (thread() >= kCount / 4) return;
   float4 vector = to[thread()];
-  const float4 one = x[thread()];
-  vector.x = one.x, vector.y = one.y, vector.z = one.z;
+  const float4 entry = x[thread()];
+  vector.x = entry.x, vector.y = entry.y, vector.z = entry.z;
   to[thread()] = vector;
 }
 extern "C" __global__ void deterministic_low_halves(uint16_t* to, const float*) {
@@ -98,7 +98,7 @@ T* fresh(size_t bytes = kBytes) {
 float* filled(void* memory = nullptr) {
   std::vector<float> x(kCount);
   unsigned state = 12345;
-  for (float& one : x) one = static_cast<float>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24);
+  for (float& entry : x) entry = static_cast<float>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24);
   if (memory == nullptr) memory = fresh();
   CHECK(cudaMemcpy(memory, x.data(), kBytes, cudaMemcpyHostToDevice));
   return static_cast<float*>(memory);

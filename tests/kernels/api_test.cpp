@@ -99,13 +99,13 @@ TEST(Api, SkipsResultsThatAreNotAskedFor) {
   const Problem problem = make_problem({1, 2, 8, 9, 2, {{5, 5}}}, kTriton, MSDA_FLOAT32, 9);
   const Gradients all = run_backward(problem);
   for (const Gradient wanted : analysis::kMsdaGradients) {
-    OwnedTensor one = OwnedTensor::for_result(MSDA_FLOAT32, problem.shape_of(wanted));
-    const msda_tensor result = one.abi();
+    OwnedTensor owned_tensor = OwnedTensor::for_result(MSDA_FLOAT32, problem.shape_of(wanted));
+    const msda_tensor result = owned_tensor.abi();
     const msda_tensor* results[3] = {nullptr, nullptr, nullptr};
     results[wanted.place()] = &result;
     const auto abi = analysis::abi_call(problem.call(), kTriton);
     ASSERT_EQ(msda_backward(&abi.call, &abi.grad_output, nullptr, results[0], results[1], results[2]), MSDA_OK);
-    EXPECT_EQ(one.values(), all.of(wanted).values()) << name_of(wanted);
+    EXPECT_EQ(owned_tensor.values(), all.of(wanted).values()) << name_of(wanted);
   }
 }
 
@@ -373,16 +373,16 @@ TEST_F(Refusals, OnAGpu) {
 
 // A tensor of any size that is a view of one number.
 msda_tensor repeated(std::vector<int64_t> shape) {
-  static float one = 1;
-  msda_tensor tensor = msda_contiguous(&one, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
+  static float unit = 1;
+  msda_tensor tensor = msda_contiguous(&unit, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
   for (int64_t& stride : tensor.stride) stride = 0;
   return tensor;
 }
 
 // One whose elements lie apart, for results that are refused before anything is written.
 msda_tensor spread(std::vector<int64_t> shape) {
-  static float one = 1;
-  msda_tensor tensor = msda_contiguous(&one, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
+  static float unit = 1;
+  msda_tensor tensor = msda_contiguous(&unit, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
   for (int64_t& stride : tensor.stride) stride *= 2;
   return tensor;
 }

@@ -51,11 +51,11 @@ TEST(DivisionTest, IsExactForEveryDivisorAroundItsMultiples) {
 // The levels' blocks follow one another, and their segments hold every sample.
 void expect_covers(const Plan& plan, int64_t samples, int64_t groups) {
   for (size_t l = 0; l < plan.levels.size(); ++l) {
-    const LevelPlan& of = plan.levels[l];
+    const LevelPlan& level_plan = plan.levels[l];
     const uint32_t next = l + 1 < plan.levels.size() ? plan.levels[l + 1].first_block : plan.blocks;
-    ASSERT_GT(next, of.first_block) << "level " << l;
-    EXPECT_GE(int64_t{next - of.first_block} * groups * of.segment, samples) << "level " << l;
-    EXPECT_LT(int64_t{next - of.first_block - 1} * groups * of.segment, samples)
+    ASSERT_GT(next, level_plan.first_block) << "level " << l;
+    EXPECT_GE(int64_t{next - level_plan.first_block} * groups * level_plan.segment, samples) << "level " << l;
+    EXPECT_LT(int64_t{next - level_plan.first_block - 1} * groups * level_plan.segment, samples)
         << "a block has no sample; level " << l;
   }
 }
@@ -68,11 +68,11 @@ TEST(PlanTest, FillsTheDeviceOnceWithBlocksOfOneCostWhereSegmentsStayShort) {
     expect_covers(plan, samples, 16);
     EXPECT_EQ(plan.blocks, 792u / 32);  // as many as fit
     // A cell's first run costs twice what a sample does (measured on an H200); so many cells have one.
-    for (const LevelPlan& of : plan.levels) {
-      const double cells = (of.level.height + 1.0) * (of.level.width + 1.0);
+    for (const LevelPlan& level_plan : plan.levels) {
+      const double cells = (level_plan.level.height + 1.0) * (level_plan.level.width + 1.0);
       const double runs = cells * (1 - std::pow(1 - 1 / cells, static_cast<double>(samples)));
-      const double cost = of.segment * (1 + 2 * runs / static_cast<double>(samples));
-      EXPECT_NEAR(cost, points == 3 ? 50 : 63, 8) << points << " points, " << of.cells << " cells";
+      const double cost = level_plan.segment * (1 + 2 * runs / static_cast<double>(samples));
+      EXPECT_NEAR(cost, points == 3 ? 50 : 63, 8) << points << " points, " << level_plan.cells << " cells";
     }
   }
 }
@@ -88,7 +88,7 @@ TEST(PlanTest, CoversAllSamplesOfAnyCall) {
     const int64_t Q = upto(i % 3 == 0 ? 100000 : 300), P = upto(8), groups = i % 2 == 0 ? 16 : 8;
     const Plan plan = make_plan(levels, upto(i % 5 == 0 ? 5000 : 64), Q, P, {groups, 6 * upto(132)});
     ASSERT_NO_FATAL_FAILURE(expect_covers(plan, Q * P, groups)) << "call " << i;
-    for (const LevelPlan& of : plan.levels) ASSERT_LE(of.segment, 2 * 64u) << "call " << i;
+    for (const LevelPlan& level : plan.levels) ASSERT_LE(level.segment, 2 * 64u) << "call " << i;
   }
 }
 

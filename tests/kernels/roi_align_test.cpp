@@ -48,9 +48,9 @@ struct Boxes {
   }
   std::vector<double> backward(const msda_options& options = {}) {
     std::vector<double> numbers(static_cast<size_t>(results()), 7);
-    const msda_roi_align_call of = call();
+    const msda_roi_align_call roi_align_call = call();
     const msda_tensor grad_input = result(numbers);
-    EXPECT_EQ(msda_roi_align_backward(&of, &options, &grad_input), MSDA_OK) << msda_last_error();
+    EXPECT_EQ(msda_roi_align_backward(&roi_align_call, &options, &grad_input), MSDA_OK) << msda_last_error();
     return numbers;
   }
   std::vector<double> slow() const {

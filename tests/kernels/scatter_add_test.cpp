@@ -38,8 +38,8 @@ struct Rows {
     std::vector<Real> sums(static_cast<size_t>(rows * channels), held);
     const int64_t shape[] = {rows, channels};
     const msda_tensor tensor = msda_contiguous(sums.data(), dtype, 2, shape);
-    const msda_scatter_add_call of = call();
-    EXPECT_EQ(msda_scatter_add(&of, &options, &tensor), MSDA_OK) << msda_last_error();
+    const msda_scatter_add_call scatter_add_call = call();
+    EXPECT_EQ(msda_scatter_add(&scatter_add_call, &options, &tensor), MSDA_OK) << msda_last_error();
     return sums;
   }
 };
@@ -73,8 +73,8 @@ TEST(ScatterAdd, AgreesWithASlowLoopInFloat64) {
         }
       }
       for (int64_t row = 0; scale == MSDA_SCATTER_MEAN && row < 50; ++row) {
-        const double of = (row == 4 ? 0 : counts[row]) + (include_self ? 1 : 0);
-        for (int64_t c = 0; c < 3; ++c) wanted[static_cast<size_t>(3 * row + c)] /= std::max(of, 1.0);
+        const double given = (row == 4 ? 0 : counts[row]) + (include_self ? 1 : 0);
+        for (int64_t c = 0; c < 3; ++c) wanted[static_cast<size_t>(3 * row + c)] /= std::max(given, 1.0);
       }
       const auto single = rows.sum<float>(MSDA_FLOAT32, {}, 2.5f);
       const auto wide = rows.sum<double>(MSDA_FLOAT64, {MSDA_MODE_FLOAT64, 0, 0, 0}, 2.5);

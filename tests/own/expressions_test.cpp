@@ -37,16 +37,16 @@ struct Recorded {
     info.shape = shape;
   }
   capture::Invocation invocation() const {
-    capture::Invocation one;
-    one.facts.texts["scalars"] = scalars;
+    capture::Invocation entry;
+    entry.facts.texts["scalars"] = scalars;
     for (const auto& [name, tensor] : floats) {
-      add(one.inputs, name, MSDA_FLOAT32, tensor.first);
+      add(entry.inputs, name, MSDA_FLOAT32, tensor.first);
     }
     for (const auto& [name, tensor] : integers) {
-      add(one.inputs, name, MSDA_INT64, tensor.first);
+      add(entry.inputs, name, MSDA_INT64, tensor.first);
     }
-    for (const auto& [name, shape] : outputs) add(one.outputs, name, output_type, shape);
-    return one;
+    for (const auto& [name, shape] : outputs) add(entry.outputs, name, output_type, shape);
+    return entry;
   }
   OwnCall bind(const OwnOperator& op) const {
     const auto input = [&](const std::string& name) -> Tensor {
@@ -236,7 +236,8 @@ TEST(OwnExpressions, SmallerCalls) {
   EXPECT_EQ(call.kept_of("i_row", kept), (analysis::Kept{kept[1]}));
   EXPECT_EQ(call.kept_of("y", kept), (analysis::Kept{{0, 1, 2, 3, 4, 5, 6}, {1}}));
   analysis::Inputs small;
-  for (const auto& one : call.all_inputs()) small.push_back(sliced(one.name, one.tensor, call.kept_of(one.name, kept)));
+  for (const auto& all_input : call.all_inputs())
+    small.push_back(sliced(all_input.name, all_input.tensor, call.kept_of(all_input.name, kept)));
   const auto smaller = call.with_inputs(small);
   EXPECT_EQ(smaller->text_of_sizes(), "s 7, c 1, r 4");
   EXPECT_EQ(smaller->shape_of(smaller->gradients()[0]), (Index{7, 1}));
@@ -244,8 +245,9 @@ TEST(OwnExpressions, SmallerCalls) {
 
 TEST(OwnExpressions, Refuses) {
   const auto refuses = [](const Recorded& recorded, const std::string& op, const std::string& why) {
-    const auto of = operator_of({{"x", 2}, {"i_row", 1}, {"y", 2}}, "y", op);
-    EXPECT_THAT([&] { recorded.bind(of); }, ThrowsMessage<BadInput>(testing::AllOf(HasSubstr("a.h5"), HasSubstr(why))))
+    const auto given = operator_of({{"x", 2}, {"i_row", 1}, {"y", 2}}, "y", op);
+    EXPECT_THAT([&] { recorded.bind(given); },
+                ThrowsMessage<BadInput>(testing::AllOf(HasSubstr("a.h5"), HasSubstr(why))))
         << op;
   };
   const auto with_addends = [](const std::string& text, const std::string& where = "i_row[r] == s") {
@@ -258,26 +260,26 @@ TEST(OwnExpressions, Refuses) {
   refuses(segments(), with_addends("x[r, c] * x[r / s, c]"), "divides by zero");
   refuses(segments(), with_addends("x[r, c]", "i_row[r + 1] == s"), "reads i_row[40]");
   refuses(segments(), with_addends("n"), "reads no floating-point tensor");
-  Recorded other = segments();
-  other.integers["i_row"] = {{39}, std::vector<int64_t>(39)};
-  refuses(other, kSegments, "give its size in \"sizes\"");
-  other = segments();
-  other.outputs["y"] = {7, 4};
-  refuses(other, kSegments, "y has shape [7, 4], and its indices the sizes [7, 3]");
-  other = segments();
-  other.scalars = "n=40";
-  refuses(other, kSegments, "scalars has no alpha");
-  other.scalars = "n=many alpha=1";
-  refuses(other, kSegments, "scalars has n=many, which is no number");
-  other = segments();
-  other.floats["x"].first = {120};
-  refuses(other, kSegments, "x has type float32 and shape [120], and adapter mine says float32 of 2 dimensions");
-  other = segments();
-  other.floats.erase("x");
-  refuses(other, kSegments, "has no x of type float32");
-  other = segments();
-  other.output_type = kernels::kUInt8;
-  refuses(other, kSegments, "/outputs has no y of floating-point type and 2 dimensions");
+  Recorded another = segments();
+  another.integers["i_row"] = {{39}, std::vector<int64_t>(39)};
+  refuses(another, kSegments, "give its size in \"sizes\"");
+  another = segments();
+  another.outputs["y"] = {7, 4};
+  refuses(another, kSegments, "y has shape [7, 4], and its indices the sizes [7, 3]");
+  another = segments();
+  another.scalars = "n=40";
+  refuses(another, kSegments, "scalars has no alpha");
+  another.scalars = "n=many alpha=1";
+  refuses(another, kSegments, "scalars has n=many, which is no number");
+  another = segments();
+  another.floats["x"].first = {120};
+  refuses(another, kSegments, "x has type float32 and shape [120], and adapter mine says float32 of 2 dimensions");
+  another = segments();
+  another.floats.erase("x");
+  refuses(another, kSegments, "has no x of type float32");
+  another = segments();
+  another.output_type = kernels::kUInt8;
+  refuses(another, kSegments, "/outputs has no y of floating-point type and 2 dimensions");
   // Sizes that nothing may be allocated by.
   refuses(segments(), R"({"name": "mine", "sizes": {"s": "n * 10000000000"}, "outputs": [{"tensor": "y",
                           "index": ["s", "c"], "over": ["r"], "where": ["i_row[r] == s"], "addends": "x[r, c]"}]})",

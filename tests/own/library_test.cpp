@@ -42,9 +42,9 @@ TEST(LibraryProcess, Answers) {
   ASSERT_EQ(process.schema().dimensions.size(), 3u);
   EXPECT_TRUE(process.schema().dimensions[2].may_be_left_out);
   const int64_t first = std::get<int64_t>(process.open(two_segments()));
-  LibraryProcess::NewCall other = two_segments();
-  other.numbers[1] = {0, 0, 0, 0};
-  const int64_t second = std::get<int64_t>(process.open(other));  // both are open
+  LibraryProcess::NewCall new_call = two_segments();
+  new_call.numbers[1] = {0, 0, 0, 0};
+  const int64_t second = std::get<int64_t>(process.open(new_call));  // both are open
   const auto numbers = [&](int64_t call, int64_t element) {
     const auto answer = process.addends(call, 0, element, 1, {});
     EXPECT_EQ(answer.fault, "");

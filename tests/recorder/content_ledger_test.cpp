@@ -23,7 +23,7 @@ uint64_t call(ContentLedger& ledger, const std::string& key, const std::string& 
 
 std::vector<uint64_t> evicted(ContentLedger& ledger) {
   std::vector<uint64_t> invocations;
-  while (const auto one = ledger.evict()) invocations.push_back(one->invocation);
+  while (const auto entry = ledger.evict()) invocations.push_back(entry->invocation);
   return invocations;
 }
 

@@ -22,7 +22,7 @@ using namespace msda::record;
 // How many of the children, in which `in_child` runs, do not end.
 int hung_children(const std::function<void()>& beside, const std::function<void()>& in_child) {
   std::atomic<bool> stop{false};
-  std::thread other([&] {
+  std::thread another([&] {
     while (!stop) beside();
   });
   int hung = 0;
@@ -41,7 +41,7 @@ int hung_children(const std::function<void()>& beside, const std::function<void(
     waitpid(child, &status, 0);
   }
   stop = true;
-  other.join();
+  another.join();
   return hung;
 }
 

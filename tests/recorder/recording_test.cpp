@@ -163,23 +163,23 @@ TEST_F(RecordingTest, AsksForKernelsByNameOnASmallStack) {
   config.kernel = "(x+)+grad";
   struct Asked {
     Recording& asked;
-    bool wants, other;
+    bool wants, another;
   } all{recording(), false, true};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 256 << 10);
   pthread_t thread;
   const auto ask = [](void* argument) -> void* {
-    auto& [asked, wants, other] = *static_cast<Asked*>(argument);
+    auto& [asked, wants, another] = *static_cast<Asked*>(argument);
     const std::string name(4000, 'x');
     wants = asked.wants((name + "grad_of").c_str());
-    other = asked.wants(name.c_str());
+    another = asked.wants(name.c_str());
     return nullptr;
   };
   ASSERT_EQ(pthread_create(&thread, &attributes, ask, &all), 0);
   pthread_join(thread, nullptr);
   EXPECT_TRUE(all.wants);
-  EXPECT_FALSE(all.other);
+  EXPECT_FALSE(all.another);
 }
 
 TEST_F(RecordingTest, KeepsTheLastCallThoughItCameBefore) {
@@ -281,9 +281,9 @@ TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
 
 // It was notified of the launch, and killed before it read it: what it shares with the program ends with the program.
 TEST_F(RecordingTest, WhatAWriterLeftThatEndedLateIsInTheSpool) {
-  const fs::path told = folder / "told";
+  const fs::path reported = folder / "told";
   config.writer = folder / "writer";
-  std::ofstream(config.writer) << "#!/bin/sh\nhead -c 1 >/dev/null\necho $$ > " << told << "\nkill -KILL $$\n";
+  std::ofstream(config.writer) << "#!/bin/sh\nhead -c 1 >/dev/null\necho $$ > " << reported << "\nkill -KILL $$\n";
   fs::permissions(config.writer, fs::perms::owner_all);
   ASSERT_NE(recording().ring(), nullptr);
   std::string why;
@@ -291,7 +291,7 @@ TEST_F(RecordingTest, WhatAWriterLeftThatEndedLateIsInTheSpool) {
   ASSERT_TRUE(block) << why;
   launch("a", 0, 1, /*recorded=*/true, *std::move(block));
   pid_t writer = 0;
-  while (!(std::ifstream(told) >> writer)) usleep(1000);
+  while (!(std::ifstream(reported) >> writer)) usleep(1000);
   while (is_running(writer)) usleep(1000);
   recording().finish();
   EXPECT_THAT(capture(), ElementsAre(Held{1, 0, 1, 0, 1}));

@@ -48,14 +48,14 @@ TEST(TrialLock, NobodyPassesWhileLaunchesRepeat) {
   auto turn = lock.take(kLong);
   ASSERT_TRUE(turn.is_alone(kShort) && turn.begin_repeating());
   std::atomic<bool> has_turn{false};
-  std::thread other([&] {
+  std::thread another([&] {
     EXPECT_TRUE(lock.take(kShort).owns_lock());
     has_turn = true;
   });
   std::this_thread::sleep_for(std::chrono::duration<double>(5 * kShort));
   EXPECT_FALSE(has_turn);
   turn.end();
-  other.join();
+  another.join();
 }
 
 TEST(TrialLock, WaitsForThoseWhoPass) {

@@ -15,9 +15,9 @@ namespace {
 std::vector<bool> bytes_in(const std::string& text, const std::string& tensor, uint64_t all) {
   std::vector<bool> bytes(all);
   std::istringstream series(text);
-  for (std::string one; series >> one;) {
-    if (!one.starts_with(tensor + "@")) continue;
-    std::string digits = one.substr(tensor.size() + 1);
+  for (std::string entry; series >> entry;) {
+    if (!entry.starts_with(tensor + "@")) continue;
+    std::string digits = entry.substr(tensor.size() + 1);
     std::ranges::replace_if(
         digits, [](char c) { return c == ':' || c == '*' || c == '/'; }, ' ');
     std::istringstream numbers(digits);
@@ -83,12 +83,12 @@ TEST(UnwrittenText, WhatHasNoRoomIsCounted) {
   const auto words = words_of(is_unwritten);
   UnwrittenText text;
   text.add("inputs/memory_0", words, 0, 400'000);
-  const auto told = bytes_in(text.text(), "inputs/memory_0", 400'000);
-  const auto count = static_cast<uint64_t>(std::ranges::count(told, true));
+  const auto reported = bytes_in(text.text(), "inputs/memory_0", 400'000);
+  const auto count = static_cast<uint64_t>(std::ranges::count(reported, true));
   EXPECT_LE(text.text().size(), size_t{16} << 10);
   EXPECT_GT(count, 1000U);
   EXPECT_EQ(count + text.bytes_left_out(), 4 * words.count);
-  for (size_t at = 0; at < told.size(); ++at) ASSERT_TRUE(!told[at] || is_unwritten[at / 4]);
+  for (size_t at = 0; at < reported.size(); ++at) ASSERT_TRUE(!reported[at] || is_unwritten[at / 4]);
 }
 
 }  // namespace

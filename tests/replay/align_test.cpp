@@ -60,9 +60,9 @@ TEST(Align, EqualStructure) {
     tokens.push_back(i % 10);
     content.push_back(i + 1);
   }
-  auto other = content;
-  std::ranges::shuffle(other, random);
-  const auto runs = align(sequence_of(tokens, content), sequence_of(tokens, other));
+  auto another = content;
+  std::ranges::shuffle(another, random);
+  const auto runs = align(sequence_of(tokens, content), sequence_of(tokens, another));
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0].count, tokens.size());
 }
@@ -74,9 +74,9 @@ TEST(Align, FindsWhatWasInserted) {
   std::vector<uint32_t> tokens_a, tokens_b;
   std::vector<uint64_t> content_a, content_b;
   size_t common = 0;
-  const auto add = [](auto& tokens, auto& content, uint32_t token, uint64_t of) {
+  const auto add = [](auto& tokens, auto& content, uint32_t token, uint64_t given) {
     tokens.push_back(token);
-    content.push_back(of);
+    content.push_back(given);
   };
   for (uint32_t step = 0; step < 200; ++step) {
     for (uint32_t place = 0; place < 25; ++place, ++common) {

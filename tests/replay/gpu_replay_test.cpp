@@ -50,7 +50,7 @@ struct Pass {
   msda_options options;
   Gradients results;
 
-  explicit Pass(const Problem& of, const msda_options& with = {}) : problem(of), options(with) {
+  explicit Pass(const Problem& given, const msda_options& with = {}) : problem(given), options(with) {
     for (const Gradient gradient : analysis::kMsdaGradients) {
       results.of(gradient) = tests::OwnedTensor::for_result(
           with.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype, problem.shape_of(gradient));
@@ -185,7 +185,7 @@ TEST_F(GpuReplayTest, TwoThreadsOfOneGpu) {
       pass.expect_as_unsplit();
     }
   };
-  std::jthread one(work), other(work);
+  std::jthread entry(work), another(work);
 }
 
 TEST_F(GpuReplayTest, WhatTheOperatorSays) {

@@ -141,12 +141,12 @@ Options parse(int count, char** arguments) {
       throw std::invalid_argument("unknown argument " + name);
     }
   }
-  const bool other = other_launch(options) != nullptr;
+  const bool another = other_launch(options) != nullptr;
   const bool sums_rows =
       options.kernel == "index_add" || options.kernel == "index_put" || options.kernel == "embedding";
-  const bool known = other || options.kernel == "col2im17" || options.kernel == "col2im17_gm" ||
+  const bool known = another || options.kernel == "col2im17" || options.kernel == "col2im17_gm" ||
                      options.kernel == "triton" || options.kernel == "tiny";
-  if (!known || (other && (options.threads > 1 || (options.repeat > 1 && !sums_rows))) || options.launches < 0 ||
+  if (!known || (another && (options.threads > 1 || (options.repeat > 1 && !sums_rows))) || options.launches < 0 ||
       options.streams < 0 || options.threads < 1 || options.repeat < 1 ||
       (options.float64 && options.kernel != "col2im17" && !options.kernel.starts_with("grid_sample"))) {
     throw std::invalid_argument("these arguments make no sense together");

@@ -29,7 +29,7 @@ void set_tracer(Tracer tracer) {
   reinterpret_cast<decltype(&stand_in_set_tracer)>(dlsym(driver, "stand_in_set_tracer"))(tracer);
 }
 
-void tell(int domain, uint32_t id, const void* data) {
+void report(int domain, uint32_t id, const void* data) {
   Callback callback = nullptr;
   void* user = nullptr;
   {
@@ -58,7 +58,7 @@ int cuptiSubscribe(Subscriber** subscriber, Callback callback, void* user) {
   if (!subscriber) return kInvalidParameter;
   if (the_one) return kMultipleSubscribers;
   *subscriber = the_one = new Subscriber{callback, user, {}};
-  set_tracer(tell);
+  set_tracer(report);
   return kSuccess;
 }
 

@@ -63,8 +63,8 @@ void count(const EvidencePiece& piece, uint64_t place, EvidenceNumbers& numbers)
 template <class T>
 void compare(const EvidencePiece& piece, uint64_t place, const Arithmetic& type, EvidenceNumbers& numbers) {
   const bool is_kept = place / 16 * 16 + 16 > piece.bytes || piece.flags[place / 16] != 0;
-  const T own = value_at<T>(is_kept ? piece.after : piece.before, place), other = value_at<T>(piece.memory, place);
-  const bool differs = std::memcmp(&own, &other, sizeof own) != 0;
+  const T own = value_at<T>(is_kept ? piece.after : piece.before, place), another = value_at<T>(piece.memory, place);
+  const bool differs = std::memcmp(&own, &another, sizeof own) != 0;
   const auto additions = static_cast<double>(value_at<uint32_t>(piece.counts, place));
   if (additions == 0) {
     numbers.elsewhere += differs;
@@ -79,7 +79,7 @@ void compare(const EvidencePiece& piece, uint64_t place, const Arithmetic& type,
   if (rounds == 1) rounds = 0;
   const double sum = initial + additions * magnitude, error = rounds * type.unit * sum;
   double bound = 2 * error + (rounds > 0 ? (additions + 1) * type.flushed : 0);
-  const double difference = std::abs(static_cast<double>(own) - static_cast<double>(other));
+  const double difference = std::abs(static_cast<double>(own) - static_cast<double>(another));
   if (!(sum + error <= type.greatest)) {
     bound = INFINITY;
     ++numbers.unbounded;
@@ -96,9 +96,9 @@ template <class T>
 CUresult run(const EvidencePieces& pieces, uint32_t mode, const Arithmetic& type, EvidenceNumbers& numbers) {
   for (const EvidencePiece& piece : pieces) {
     if (piece.bytes == 0) continue;
-    for (const std::byte* one :
+    for (const std::byte* entry :
          {piece.memory, piece.initial, piece.counts, piece.magnitudes, piece.before, piece.after}) {
-      const auto address = reinterpret_cast<uintptr_t>(one);
+      const auto address = reinterpret_cast<uintptr_t>(entry);
       if (!allocated(address, piece.bytes) || address % 16 != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     if (!reachable(piece.flags, static_cast<int>(piece.bytes / 16 + 1))) return CUDA_ERROR_ILLEGAL_ADDRESS;

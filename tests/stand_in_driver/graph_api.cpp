@@ -193,8 +193,8 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, int attribute, void* value) {
   if (!node || !value || node->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_INVALID_VALUE;
   std::memset(value, 0, sizeof CUlaunchAttribute().value);
-  for (const CUlaunchAttribute& one : node->attributes) {
-    if (one.id == attribute) std::memcpy(value, &one.value, sizeof one.value);
+  for (const CUlaunchAttribute& launch_attribute : node->attributes) {
+    if (launch_attribute.id == attribute) std::memcpy(value, &launch_attribute.value, sizeof launch_attribute.value);
   }
   return CUDA_SUCCESS;
 }

@@ -21,7 +21,7 @@
 
 namespace msda::stand_in {
 
-ContextState::ContextState(const Client& of) : client(of) {
+ContextState::ContextState(const Client& given) : client(given) {
   client.check(client.api().cuStreamCreate(&stream, kStreamNonBlocking));
   tiny = load("tiny_kernel", kPlain, &module);
   drawn = load("survey_drawn_sum", kFloatReduction);

@@ -40,7 +40,7 @@ void count_beside(const Client& client, int times, CUdeviceptr numbers) {
   const Argument arguments[] = {numbers, milliseconds};
   std::atomic<bool> is_over{false};
   int lost = 0;
-  std::thread other([&] {
+  std::thread another([&] {
     const std::atomic_ref<int> count(reinterpret_cast<int*>(static_cast<uintptr_t>(numbers))[1]);
     for (int i = count; !is_over; ++i) {
       lost += count != i;
@@ -54,7 +54,7 @@ void count_beside(const Client& client, int times, CUdeviceptr numbers) {
   }
   client.wait_for_all();
   is_over = true;
-  other.join();
+  another.join();
   std::printf("number %d, lost %d\n", client.download<int>(numbers, 1)[0], lost > 0);
 }
 
@@ -80,7 +80,7 @@ void imports_memory(const Client& client, int times) {
 void alternates_devices(const Client& client, int times) {
   const CUcontext second = context_of_second(client);
   const ContextState here(client);
-  const Current other(client, second);
+  const Current current(client, second);
   const ContextState there(client);
   for (int i = 0; i < times; ++i) {
     for (const CUstream stream : {there.stream, CUstream{nullptr}}) there.add_one(stream);
@@ -101,7 +101,7 @@ void reaches_the_other_device(const Client& client, int times) {
   const ContextState here(client);
   CUdeviceptr number = 0, source = 0;
   {
-    const Current other(client, second);
+    const Current current(client, second);
     number = client.upload(std::vector<int>{0});
     source = client.upload(std::vector<int>{7});
   }
@@ -115,7 +115,7 @@ void reaches_the_other_device(const Client& client, int times) {
   }
   client.wait_for_all();
   std::printf("read %d\n", client.download<int>(to, 1)[0]);
-  const Current other(client, second);
+  const Current current(client, second);
   std::printf("there %d\n", client.download<int>(number, 1)[0]);
 }
 

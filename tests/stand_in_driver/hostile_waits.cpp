@@ -63,12 +63,12 @@ void awaits_the_host(const Client& client, int times) {
 void awaits_a_stream(const Client& client, int times) {
   const ContextState state(client);
   const CUfunction await = state.load("survey_await", kPlain), raise = state.load("survey_raise", kPlain);
-  const CUstream other = new_stream(client);
+  const CUstream another = new_stream(client);
   const CUdeviceptr flag = client.upload(std::vector<int>{0});
   const Argument awaited[] = {flag, state.number}, raised[] = {flag};
   for (int i = 0; i < times; ++i) {
     state.launch(await, state.stream, awaited);
-    state.launch(raise, other, raised);
+    state.launch(raise, another, raised);
     client.wait_for_all();
     client.check(client.api().cuMemsetD8Async(flag, 0, sizeof(int), state.stream));
     client.wait_for_all();
@@ -81,26 +81,26 @@ void launches_beside_a_host_function(const Client& client, int times) {
   const auto wait = [](void*) {
     while (!is_over) std::this_thread::sleep_for(std::chrono::microseconds(50));
   };
-  const CUstream other = new_stream(client);
+  const CUstream stream = new_stream(client);
   launch_beside(
-      client, times, [&](const ContextState&) { client.check(MoreFunctions().host_function(other, wait, nullptr)); },
+      client, times, [&](const ContextState&) { client.check(MoreFunctions().host_function(stream, wait, nullptr)); },
       [](const ContextState&) { is_over = true; });
 }
 
 void launches_beside_a_value(const Client& client, int times) {
-  const CUstream other = new_stream(client);
+  const CUstream stream = new_stream(client);
   int* const flag = on_host(client);
   launch_beside(
       client, times,
       [&](const ContextState&) {
-        client.check(MoreFunctions().wait_value(other, reinterpret_cast<uintptr_t>(flag), 1, /*at least*/ 0));
+        client.check(MoreFunctions().wait_value(stream, reinterpret_cast<uintptr_t>(flag), 1, /*at least*/ 0));
       },
       [&](const ContextState&) { set(flag, 1); });
 }
 
 // The other stream waits for an event behind a kernel that waits for the host.
 void launches_beside_an_event(const Client& client, int times) {
-  const CUstream other = new_stream(client), third = new_stream(client);
+  const CUstream stream = new_stream(client), third = new_stream(client);
   int* const flag = on_host(client);
   launch_beside(
       client, times,
@@ -111,7 +111,7 @@ void launches_beside_an_event(const Client& client, int times) {
         client.check(client.api().cuEventCreate(&event, 2));
         state.launch(state.load("survey_await", kPlain), third, arguments);
         client.check(client.api().cuEventRecord(event, third));
-        client.check(client.api().cuStreamWaitEvent(other, event, 0));
+        client.check(client.api().cuStreamWaitEvent(stream, event, 0));
       },
       [&](const ContextState&) { set(flag, 1); });
 }
@@ -130,7 +130,7 @@ void takes_long(const Client& client, int milliseconds) {
 void writes_beside_a_long_launch(const Client& client, int milliseconds) {
   const ContextState state(client);
   const CUfunction function = state.load("survey_take_long", kPlain);
-  const CUstream other = new_stream(client);
+  const CUstream another = new_stream(client);
   const CUdeviceptr numbers = client.upload(std::vector<int>(2)), second = numbers + sizeof(int);
   const int addend = 1;
   const Argument long_ones[] = {numbers, milliseconds}, short_ones[] = {second, addend};
@@ -143,7 +143,7 @@ void writes_beside_a_long_launch(const Client& client, int milliseconds) {
   });
   int launches = 0;
   for (; !is_over; ++launches) {
-    state.launch(state.tiny, other, short_ones);
+    state.launch(state.tiny, another, short_ones);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   thread.join();

@@ -59,11 +59,11 @@ Image read_cubin(const char* elf) {
   const char* names = elf + section(header.e_shstrndx).sh_offset;
   uint64_t end = header.e_shoff + header.e_shnum * sizeof(Elf64_Shdr);
   for (size_t i = 0; i < header.e_shnum; ++i) {
-    const Elf64_Shdr one = section(i);
-    const std::string_view name = names + one.sh_name;
-    if (one.sh_type != SHT_NOBITS) end = std::max(end, one.sh_offset + one.sh_size);
+    const Elf64_Shdr entry = section(i);
+    const std::string_view name = names + entry.sh_name;
+    if (entry.sh_type != SHT_NOBITS) end = std::max(end, entry.sh_offset + entry.sh_size);
     if (!name.starts_with(".text.")) continue;
-    const KernelCode* code = as_written(find_kernel_code(name.substr(6)), elf + one.sh_offset, one.sh_size);
+    const KernelCode* code = as_written(find_kernel_code(name.substr(6)), elf + entry.sh_offset, entry.sh_size);
     if (code != nullptr) image.codes.push_back(code);
   }
   if (header.e_phnum) end = std::max(end, header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr));

@@ -124,9 +124,9 @@ bool allocated(CUdeviceptr pointer, size_t bytes) {
 
 void end_memory_of(CUcontext context) {
   const std::lock_guard lock(memory().mutex);
-  std::erase_if(memory().allocations, [&](const auto& one) {
-    const bool ends = one.second.context == context;
-    if (ends) std::free(pointer_of(one.first));
+  std::erase_if(memory().allocations, [&](const auto& entry) {
+    const bool ends = entry.second.context == context;
+    if (ends) std::free(pointer_of(entry.first));
     return ends;
   });
 }

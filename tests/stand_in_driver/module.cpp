@@ -423,14 +423,14 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, siz
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
-  const LaunchExParameters told{config, function, parameters, extra};
-  return traced(kCbidLaunchEx, name_to_tell(function), &told,
+  const LaunchExParameters launch_ex_parameters{config, function, parameters, extra};
+  return traced(kCbidLaunchEx, name_to_tell(function), &launch_ex_parameters,
                 [&] { return launch(config, function, parameters, extra, false); });
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
-  const LaunchExParameters told{config, function, parameters, extra};
-  return traced(kCbidLaunchExPtsz, name_to_tell(function), &told,
+  const LaunchExParameters launch_ex_parameters{config, function, parameters, extra};
+  return traced(kCbidLaunchExPtsz, name_to_tell(function), &launch_ex_parameters,
                 [&] { return launch(config, function, parameters, extra, true); });
 }
 
@@ -438,9 +438,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void** parameters, void** extra) {
   const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
-  const LaunchParameters told{
+  const LaunchParameters launch_parameters{
       function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra};
-  return traced(kCbidLaunch, name_to_tell(function), &told,
+  return traced(kCbidLaunch, name_to_tell(function), &launch_parameters,
                 [&] { return launch(&config, function, parameters, extra, false); });
 }
 
@@ -448,9 +448,9 @@ CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned 
                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
                              unsigned int shared_bytes, CUstream stream, void** parameters, void** extra) {
   const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
-  const LaunchParameters told{
+  const LaunchParameters launch_parameters{
       function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra};
-  return traced(kCbidLaunchPtsz, name_to_tell(function), &told,
+  return traced(kCbidLaunchPtsz, name_to_tell(function), &launch_parameters,
                 [&] { return launch(&config, function, parameters, extra, true); });
 }
 
@@ -458,14 +458,14 @@ CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned 
 static CUresult launch_cooperatively(uint32_t id, const CUlaunchConfig& config, CUfunction function, void** parameters,
                                      bool null_is_per_thread) {
   static void* const none[] = {nullptr};
-  const LaunchParameters told{function,
-                              {config.gridDimX, config.gridDimY, config.gridDimZ},
-                              {config.blockDimX, config.blockDimY, config.blockDimZ},
-                              config.sharedMemBytes,
-                              config.hStream,
-                              parameters,
-                              const_cast<void**>(none)};
-  return traced(id, name_to_tell(function), &told,
+  const LaunchParameters launch_parameters{function,
+                                           {config.gridDimX, config.gridDimY, config.gridDimZ},
+                                           {config.blockDimX, config.blockDimY, config.blockDimZ},
+                                           config.sharedMemBytes,
+                                           config.hStream,
+                                           parameters,
+                                           const_cast<void**>(none)};
+  return traced(id, name_to_tell(function), &launch_parameters,
                 [&] { return launch(&config, function, parameters, nullptr, null_is_per_thread); });
 }
 

@@ -77,7 +77,7 @@ void sample(const GridSampler<T, Index>& call, Index i, Index batch, const Place
   std::array<double, kAxes> first, sums{};
   for (int axis = 0; axis < kAxes; ++axis) {
     Index offset = batch * call.grid.strides[0] + axis * call.grid.strides[kAxes + 1];
-    for (int other = 0; other < kAxes; ++other) offset += at[other] * call.grid.strides[kAxes - other];
+    for (int another = 0; another < kAxes; ++another) offset += at[another] * call.grid.strides[kAxes - another];
     coordinates[axis] =
         locate(call.grid.data[offset], call.input.sizes[kAxes + 1 - axis], call.padding, call.align_corners);
     first[axis] = nearest ? std::nearbyint(coordinates[axis].at) : std::floor(coordinates[axis].at);
@@ -106,7 +106,7 @@ void sample(const GridSampler<T, Index>& call, Index i, Index batch, const Place
       const double value = gradient * *element<kAxes>(call.input, batch, c, pixel);
       for (int axis = 0; axis < kAxes; ++axis) {
         double slope = corner >> axis & 1 ? value : -value;
-        for (int other = 0; other < kAxes; ++other) slope *= other == axis ? 1 : weights[other];
+        for (int another = 0; another < kAxes; ++another) slope *= another == axis ? 1 : weights[another];
         sums[axis] += slope;
       }
     }

@@ -37,8 +37,8 @@ std::vector<Ticket> implied_order(const std::shared_ptr<CUstream_st>& stream) {
   const Streams& all = streams();
   std::vector<Ticket> after;
   if (stream->is_legacy) {
-    for (const auto& other : all.others) {
-      if (other->blocking && other->context == stream->context) after.push_back({other, other->submitted});
+    for (const auto& another : all.others) {
+      if (another->blocking && another->context == stream->context) after.push_back({another, another->submitted});
     }
   } else if (stream->blocking) {
     const auto& legacy = legacy_of(stream->context);

@@ -40,7 +40,7 @@ void end_streams_of(CUcontext context) {
   const std::lock_guard lock(streams().mutex);
   for (const auto& stream : streams().others) stream->closed |= stream->context == context;
   std::erase_if(streams().others, [](const auto& stream) { return stream->closed && !stream->has_thread; });
-  std::erase_if(streams().per_thread, [&](const auto& one) { return one.first.second == context; });
+  std::erase_if(streams().per_thread, [&](const auto& entry) { return entry.first.second == context; });
   streams().changed.notify_all();
 }
 

@@ -204,8 +204,8 @@ class Program {
     const std::string& kernel;
     Code code;
     std::span<const Argument> arguments;
-    Launches(const Program& of, const std::string& name, Code its_code, std::span<const Argument> all)
-        : program(of), kernel(name), code(its_code), arguments(all) {}
+    Launches(const Program& given, const std::string& name, Code its_code, std::span<const Argument> all)
+        : program(given), kernel(name), code(its_code), arguments(all) {}
     void launch() const override { program.launch(kernel, 5, code, arguments); }
   };
 

@@ -213,7 +213,8 @@ CUresult save(const std::byte* bytes) {
     std::memcpy(reinterpret_cast<void*>(piece.copy), words, piece.bytes);
     for (uint64_t i = 0; i < piece.bytes / 8; ++i) {
       const uint64_t word = words[i];
-      const bool is_known = std::ranges::any_of(pieces, [&](auto& one) { return word - one.address < one.bytes; });
+      const bool is_known =
+          std::ranges::any_of(pieces, [&](auto& entry) { return word - entry.address < entry.bytes; });
       if (word - least >= range || is_known) continue;
       *any = 1;
       if (const uint64_t number = ++found[0] - known; number <= kMost) found[number] = word;
@@ -241,8 +242,8 @@ CUresult settle(const std::byte* bytes) {
   count[1] = 0;
   for (size_t i = 0; i < std::size(pieces) && pieces[i].bytes > 0; ++i) {
     const auto& [memory, before, after, flags, size] = pieces[i];
-    for (const std::byte* one : {memory, before, after}) {
-      const auto address = reinterpret_cast<uintptr_t>(one);
+    for (const std::byte* entry : {memory, before, after}) {
+      const auto address = reinterpret_cast<uintptr_t>(entry);
       if (!allocated(address, size) || address % kUnit != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     if (!reachable(flags, static_cast<int>(size / kUnit + 1))) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -284,7 +285,8 @@ const KernelCode* twin_code(const std::string& name) {
   static const auto* const codes = [] {  // never destroyed, as others
     auto* const all =
         new std::vector<KernelCode>{{kDrawnSum, kLayoutOfSum, sum<adding>}, {kOtherOnce, kLayoutOfSum, sum<adding>}};
-    for (const char* one : kScatteredSums) all->push_back({one, kLayoutOfSums, scattered_sums<adding>});
+    for (const char* scattered_sum : kScatteredSums)
+      all->push_back({scattered_sum, kLayoutOfSums, scattered_sums<adding>});
     return all;
   }();
   const auto found = std::ranges::find(*codes, name, &KernelCode::name);

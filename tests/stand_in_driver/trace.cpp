@@ -15,13 +15,13 @@ std::atomic<Tracer> current_tracer{nullptr};
 Tracer tracer() { return current_tracer; }
 
 void trace_module(uint32_t id, uint32_t module, const std::vector<std::byte>& cubin) {
-  const Tracer tell = tracer();
-  if (!tell || cubin.empty()) return;
+  const Tracer report = tracer();
+  if (!report || cubin.empty()) return;
   // A copy that dies on return, as the driver's does.
   const std::vector<std::byte> copy = cubin;
   const ModuleData data{module, copy.size(), reinterpret_cast<const char*>(copy.data())};
   const ResourceData resource{nullptr, nullptr, &data};
-  tell(kDomainResource, id, &resource);
+  report(kDomainResource, id, &resource);
 }
 
 void inject() {

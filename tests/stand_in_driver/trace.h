@@ -64,16 +64,16 @@ void trace_module(uint32_t id, uint32_t module, const std::vector<std::byte>& cu
 // Calls, and notifies the tool before and after it. `symbol` is the kernel's name.
 template <class Call>
 CUresult traced(uint32_t id, const char* symbol, const void* parameters, Call&& call) {
-  const Tracer tell = tracer();
-  if (!tell) return call();
+  const Tracer report = tracer();
+  if (!report) return call();
   static thread_local uint32_t correlation = 0;
   uint64_t correlation_data = 0;
   CUresult result = CUDA_SUCCESS;
   CallbackData data{0, "", parameters, &result, symbol, nullptr, 0, &correlation_data, ++correlation};
-  tell(kDomainDriver, id, &data);
+  report(kDomainDriver, id, &data);
   result = call();
   data.site = 1;
-  tell(kDomainDriver, id, &data);
+  report(kDomainDriver, id, &data);
   return result;
 }
 

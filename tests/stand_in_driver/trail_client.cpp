@@ -182,8 +182,8 @@ class Program {
   void adds_to_fresh(int) {
     const CUdeviceptr number = client_.allocate(kBytes);
     *static_cast<int*>(const_cast<void*>(on_host(number))) = static_cast<int>(stray());
-    const int one = 1;
-    const Argument arguments[] = {number, one};
+    const int unit = 1;
+    const Argument arguments[] = {number, unit};
     launch("tiny_kernel", nullptr, arguments);
     say("fresh", number, 4);
   }
@@ -203,13 +203,13 @@ class Program {
     client_.wait_for_all();
     const std::function<void(CUstream, CUstream)> ways[] = {
         [](CUstream, CUstream) {},
-        [&](CUstream one, CUstream other) {
-          check(client_.api().cuEventRecord(event, one));
-          check(client_.api().cuStreamWaitEvent(other, event, 0));
+        [&](CUstream unit, CUstream another) {
+          check(client_.api().cuEventRecord(event, unit));
+          check(client_.api().cuStreamWaitEvent(another, event, 0));
         },
-        [&](CUstream one, CUstream) { check(client_.api().cuStreamSynchronize(one)); },
-        [&](CUstream one, CUstream) {
-          while (query_(one) != CUDA_SUCCESS) {
+        [&](CUstream unit, CUstream) { check(client_.api().cuStreamSynchronize(unit)); },
+        [&](CUstream unit, CUstream) {
+          while (query_(unit) != CUDA_SUCCESS) {
           }
         }};
     int number = 0;
@@ -298,10 +298,10 @@ class Program {
   // Launches that store addresses of memory that was known before another context ended.
   void ends_a_context(int times) {
     const CUdeviceptr to = client_.upload(numbers(16, 100));
-    CUcontext other = nullptr;
-    check(client_.api().cuCtxCreate_v2(&other, 0, 0));
+    CUcontext another = nullptr;
+    check(client_.api().cuCtxCreate_v2(&another, 0, 0));
     client_.allocate(kBytes);
-    check(client_.api().cuCtxDestroy_v2(other));
+    check(client_.api().cuCtxDestroy_v2(another));
     client_.enter_thread();
     for (int i = 0; i < times; ++i) {
       const Argument arguments[] = {to, to, i};

@@ -114,9 +114,9 @@ void unloads_65536_times(const Client& client) {
   client.launch({}, first.function, {}, {}, nullptr, arguments);
   client.check(client.api().cuModuleUnload(first.module));
   const Loaded last = load_as(client, kShm, first.function);
-  const Loaded other = load(client, kGm);
-  client.check(client.api().cuModuleUnload(other.module));
-  for (int i = 2; i < 65536; ++i) client.api().cuModuleUnload(other.module);  // refused, and no less an unload
+  const Loaded loaded = load(client, kGm);
+  client.check(client.api().cuModuleUnload(loaded.module));
+  for (int i = 2; i < 65536; ++i) client.api().cuModuleUnload(loaded.module);  // refused, and no less an unload
   problem.launch(last.function, kShm, 1);
 }
 

@@ -195,11 +195,11 @@ CUresult find_unwritten(const std::byte* bytes) {
   auto* const counts = arguments.next<uint64_t*>();
   for (size_t i = 0; i < std::size(pieces) && pieces[i].bytes > 0; ++i) {
     const UnwrittenPiece& piece = pieces[i];
-    for (const std::byte* one : {piece.memory, piece.before, piece.after}) {
-      if (!reachable(one, static_cast<int64_t>(piece.bytes))) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (const std::byte* entry : {piece.memory, piece.before, piece.after}) {
+      if (!reachable(entry, static_cast<int64_t>(piece.bytes))) return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    for (const uint32_t* one : {piece.bits, piece.left}) {
-      if (one != nullptr && !reachable(one, static_cast<int64_t>((piece.bytes - 1) / 128 + 1))) {
+    for (const uint32_t* entry : {piece.bits, piece.left}) {
+      if (entry != nullptr && !reachable(entry, static_cast<int64_t>((piece.bytes - 1) / 128 + 1))) {
         return CUDA_ERROR_ILLEGAL_ADDRESS;
       }
     }

@@ -141,9 +141,9 @@ msda_status backward(const msda_call* call, const msda_tensor* grad_output, cons
   const msda_status status = real(call, grad_output, &chosen, to_value.here(), to_locations.here(), to_weights.here());
   if (status != MSDA_OK) return status;
   for (int i = 0; i < kKernels; ++i) {
-    int one = 1;
+    int unit = 1;
     CUdeviceptr sum = kKernel.sum;
-    void* parameters[] = {&sum, &one};
+    void* parameters[] = {&sum, &unit};
     check(kDriver.launch(kKernel.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
   }
   for (const Result* result : {&to_value, &to_locations, &to_weights}) result->store(kDriver, stream);

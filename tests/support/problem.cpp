@@ -45,9 +45,9 @@ int64_t Sizes::S() const {
   return pixels;
 }
 
-OwnedTensor& OwnedTensor::operator=(const OwnedTensor& other) {
-  memory = other.memory;
-  view = other.view;
+OwnedTensor& OwnedTensor::operator=(const OwnedTensor& owned_tensor) {
+  memory = owned_tensor.memory;
+  view = owned_tensor.view;
   view.data = memory.data();
   return *this;
 }

@@ -32,10 +32,10 @@ struct OwnedTensor {
   // For results: filled with a pattern that no gradient has.
   static OwnedTensor for_result(msda_dtype dtype, const std::vector<int64_t>& shape);
 
-  OwnedTensor(const OwnedTensor& other) { *this = other; }
-  OwnedTensor& operator=(const OwnedTensor& other);
-  OwnedTensor(OwnedTensor&& other) noexcept = default;
-  OwnedTensor& operator=(OwnedTensor&& other) noexcept = default;
+  OwnedTensor(const OwnedTensor& owned_tensor) { *this = owned_tensor; }
+  OwnedTensor& operator=(const OwnedTensor& owned_tensor);
+  OwnedTensor(OwnedTensor&& owned_tensor) noexcept = default;
+  OwnedTensor& operator=(OwnedTensor&& owned_tensor) noexcept = default;
 
   msda_tensor abi() const { return analysis::abi_tensor(view); }
   std::span<const std::byte> bytes() const;

@@ -93,7 +93,7 @@ def one_order(torch, device):
 
 def to_device(value, device):
     if isinstance(value, (list, tuple)):
-        return [to_device(one, device) for one in value]
+        return [to_device(entry, device) for entry in value]
     return value.to(device, non_blocking=True)
 
 
@@ -149,7 +149,7 @@ def all_took(torch, took):
     found = [None] * torch.distributed.get_world_size()
     torch.distributed.all_gather_object(found, took)
     torch.distributed.destroy_process_group()
-    said = [one for one in found if one is not None]
+    said = [entry for entry in found if entry is not None]
     return all(said) if said else None
 
 

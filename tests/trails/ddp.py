@@ -58,7 +58,7 @@ def run_pair(programs, chosen, kind, number, folder):
     if wrong and chosen.keep:
         shutil.copytree(folder, chosen.keep / f"{kind}-{number}")
     size = (folders[1] / f"{PLANTED}.h5").stat().st_size
-    return {"kind": kind, "wrong": wrong, "launches": trails[1].launches(), "bytes": size, "seconds": sum(one["process"] for one in lines) / 2}
+    return {"kind": kind, "wrong": wrong, "launches": trails[1].launches(), "bytes": size, "seconds": sum(line["process"] for line in lines) / 2}
 
 
 def work(programs, chosen):

@@ -47,7 +47,7 @@ def other_configuration():
     """Within it every matrix product has a configuration that the tuner did not choose, and that rounds differently."""
     kept = dict(tuned_matmul.cache)
     for key, chosen in kept.items():
-        tuned_matmul.cache[key] = next(one for one in tuned_matmul.configs if one.kwargs["PARTS"] != chosen.kwargs["PARTS"])
+        tuned_matmul.cache[key] = next(config for config in tuned_matmul.configs if config.kwargs["PARTS"] != chosen.kwargs["PARTS"])
     try:
         yield
     finally:
@@ -86,10 +86,10 @@ def layer_norm_weights(grad, x, means, scales, of_weight, of_bias, rows, width, 
     for begin in range(0, rows, ROWS):
         row = begin + tl.arange(0, ROWS)
         inside = row < rows
-        one = tl.load(grad + row * width + column, inside, 0.0)
+        entry = tl.load(grad + row * width + column, inside, 0.0)
         normal = (tl.load(x + row * width + column, inside, 0.0) - tl.load(means + row, inside, 0.0)) * tl.load(scales + row, inside, 0.0)
-        weight += one * normal
-        bias += one
+        weight += entry * normal
+        bias += entry
     tl.store(of_weight + column, tl.sum(weight, 0))
     tl.store(of_bias + column, tl.sum(bias, 0))
 
@@ -105,9 +105,9 @@ def softmax_forward(x, out, width, WIDTH: tl.constexpr):
 @triton.jit
 def softmax_backward(grad, y, out, width, WIDTH: tl.constexpr):
     row, column = tl.program_id(0), tl.arange(0, WIDTH)
-    one = tl.load(grad + row * width + column, column < width, 0.0)
+    entry = tl.load(grad + row * width + column, column < width, 0.0)
     shares = tl.load(y + row * width + column, column < width, 0.0)
-    tl.store(out + row * width + column, shares * (one - tl.sum(one * shares, 0)), column < width)
+    tl.store(out + row * width + column, shares * (entry - tl.sum(entry * shares, 0)), column < width)
 
 
 @triton.jit

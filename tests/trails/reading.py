@@ -15,7 +15,7 @@ class Trail:
         with h5py.File(path, "r") as file:
             group = file["trail"]
             self.kinds, self.kernels = group["kind"][:], group["kernel"][:]
-            self.names = [one["name"] for one in json.loads(bytes(group["names"][:]))["kernels"]]
+            self.names = [kernel["name"] for kernel in json.loads(bytes(group["names"][:]))["kernels"]]
             self.missing = int(group.attrs["missing"])
 
     def launches(self):

@@ -61,7 +61,8 @@ class MemoryAdapter : public adapters::Adapter {
       const std::string name = "memory_" + std::to_string(call.inputs.size() + call.outputs.size());
       region.tensor = (region.is_changed ? "outputs/" : "inputs/") + name;
       tensors.push_back({{name, kernels::kUInt8, {static_cast<int64_t>(region.range.bytes)}}, region.range.address});
-      if (region.unwritten != nullptr) unwritten.add(region.tensor, *region.unwritten, region.first - begin, end - begin);
+      if (region.unwritten != nullptr)
+        unwritten.add(region.tensor, *region.unwritten, region.first - begin, end - begin);
     }
     if (!unwritten.text().empty()) call.texts["unwritten"] = unwritten.text();
     if (const uint64_t bytes = unwritten.bytes_left_out(); bytes > 0) {

@@ -90,7 +90,7 @@ def cubic(fraction, unit):
         curve = 6 * a * x - 10 * a if far else 6 * (a + 2) * x - 2 * (a + 3)
         # The argument has three roundings of its own.
         found.append((weight, sign * slope, curve, error + 6 * unit * np.abs(slope), steep + 6 * unit * np.abs(curve) + 45 * unit**2))
-    return [np.stack(one, 1) for one in zip(*found)]
+    return [np.stack(entry, 1) for entry in zip(*found)]
 
 
 class Along:
@@ -230,7 +230,7 @@ class Bounds:
         """(center, radius) of the gradient along an axis, of these samples in this landing."""
         exact, magnitude, grown = sums
         chosen = [(p.slopes, p.steeps, p.curves) if axis == own else (p.weights, p.errors, p.slopes) for axis, p in enumerate(pieces)]
-        factors, errors, derived = ([np.asarray(one)[rows] for one in each] for each in zip(*chosen))
+        factors, errors, derived = ([np.asarray(entry)[rows] for entry in each] for each in zip(*chosen))
         moved = [p.moved[rows] for p in pieces]
         scale = pieces[own].scale[rows]
         center = (multiplied(factors) * exact).sum(1)
@@ -296,7 +296,7 @@ class Bounds:
         if not infinite.any():
             return np.zeros(shape, bool)
         given, off, counted = zip(*(along.pixels_reached() for along in self.along))
-        certain = multiplied([(one > EVERY_WAY * other) * 1.0 for one, other in zip(given, off)]) > 0
+        certain = multiplied([(entry > EVERY_WAY * another) * 1.0 for entry, another in zip(given, off)]) > 0
         reached = multiplied([(count > 0) * 1.0 for count in counted]) > 0
         found = [(reached & ~certain)[self.samples.b == batch].T @ infinite[self.samples.b == batch] for batch in range(shape[0])]
         return (np.stack(found) > 0).swapaxes(1, 2).reshape(shape)
@@ -311,9 +311,9 @@ class Bounds:
         for batch in range(shape[0]):
             mine = self.samples.b == batch
             size = np.abs(self.grad_output[mine])
-            plain = multiplied([one[mine] for one in given]).T
-            reached = multiplied([(one + other)[mine] for one, other in zip(given, off)]).T
-            count = multiplied([one[mine] for one in counted]).T
+            plain = multiplied([entry[mine] for entry in given]).T
+            reached = multiplied([(entry + another)[mine] for entry, another in zip(given, off)]).T
+            count = multiplied([entry[mine] for entry in counted]).T
             additions = (count.sum(1) + 2) * scatter.unit
             additions = np.where(additions < 1, additions / (1 - additions), 1)[:, None]
             total = reached @ size
@@ -343,10 +343,10 @@ def excess(problem, conventions, arithmetic, exact, values):
     with np.errstate(all="ignore"):
         center, radius = bounds.input_interval(exact["grad_input"].astype(np.longdouble))
         outside["grad_input"] = np.maximum(np.abs(values["grad_input"] - center) - radius, 0)
-        away, free = (one.reshape(values["grad_grid"].shape) for one in bounds.outside_grid(values["grad_grid"]))
+        away, free = (entry.reshape(values["grad_grid"].shape) for entry in bounds.outside_grid(values["grad_grid"]))
         left = np.isnan(exact["grad_grid"]) & np.isinf(values["grad_grid"])
         if left.any():
-            up, down = (one.reshape(left.shape) for one in bounds.infinities_left())
+            up, down = (entry.reshape(left.shape) for entry in bounds.infinities_left())
             away = np.where(left & np.where(values["grad_grid"] > 0, up, down), 0, away)
         outside["grad_grid"] = away
         anything = {"grad_input": np.isinf(radius), "grad_grid": free}

@@ -22,7 +22,7 @@ def ends_exchanged(result, s, rng):
 
 def on_all(change):
     """The same on each axis."""
-    return lambda result, s, rng: tuple(change(one) for one in result)
+    return lambda result, s, rng: tuple(change(entry) for entry in result)
 
 
 def without_corner(result, s, rng):

@@ -76,10 +76,10 @@ class Samples:
     at: np.ndarray  # the place in it
     problem: Problem
 
-    def alike(self, one):
+    def alike(self, entry):
         """Sets of samples: all, those of the batch and of the column of one, and that one."""
         count, width = len(self.b), self.problem.grid.shape[-2]
-        return [np.ones(count, bool), self.b == self.b[one], self.at % width == self.at[one] % width, np.arange(count) == one]
+        return [np.ones(count, bool), self.b == self.b[entry], self.at % width == self.at[entry] % width, np.arange(count) == entry]
 
 
 def samples_of(problem):

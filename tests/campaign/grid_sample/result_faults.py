@@ -16,10 +16,10 @@ def channels_last(values, rng):
     x[...] = x.swapaxes(1, -1).reshape(x.shape)
 
 
-def axes_exchanged(one, other):
+def axes_exchanged(entry, another):
     def plant(values, rng):
         x = values["grad_grid"]
-        x[..., [one, other]] = x[..., [other, one]]
+        x[..., [entry, another]] = x[..., [another, entry]]
     return plant
 
 

@@ -128,4 +128,4 @@ def locate(problem, conventions, t, tampering, s):
     rounded = np.rint if conventions.interpolation == "nearest" else np.floor
     floor = tampering("floor", tuple(rounded(x) for x in at), (s, at))
     fraction = tampering("fractions", tuple(t.round(x - low) for x, low in zip(at, floor)), s)
-    return [taps_of(conventions, *of, t, tampering, s) for of in zip(at, sign, fraction, floor, sizes)]
+    return [taps_of(conventions, *given, t, tampering, s) for given in zip(at, sign, fraction, floor, sizes)]

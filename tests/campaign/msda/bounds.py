@@ -101,10 +101,10 @@ class Bounds:
             found = {"grad_attention_weights": (center, self.storage(center, radius), reached)}
 
             pairs = []
-            for across, other, error, slope in ((across_x, wy, ey, x.slope), (across_y, wx, ex, y.slope)):
+            for across, another, error, slope in ((across_x, wy, ey, x.slope), (across_y, wx, ex, y.slope)):
                 scale = attention * slope
                 center = (grad_output * across).sum(1) * scale
-                radius = depth * (np.abs(grad_output) * (np.abs(other) * size).sum(1)).sum(1) * np.abs(scale)
+                radius = depth * (np.abs(grad_output) * (np.abs(another) * size).sum(1)).sum(1) * np.abs(scale)
                 radius = radius + twist * error * np.abs(scale) + under * at_least_1(attention) * at_least_1(slope)
                 radius = self.slack * radius
                 pairs.append((center, self.storage(center, radius), reached))

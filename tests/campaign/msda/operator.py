@@ -53,8 +53,8 @@ class Problem:
         return np.cumsum([0] + [h * w for h, w in self.levels])[:-1]
 
     def shape_of(self, gradient):
-        of = {"grad_value": self.value, "grad_sampling_locations": self.locations, "grad_attention_weights": self.attention}
-        return of[gradient].shape
+        given = {"grad_value": self.value, "grad_sampling_locations": self.locations, "grad_attention_weights": self.attention}
+        return given[gradient].shape
 
     def attributes(self):
         """Returns the attributes of a capture's invocation, besides the conventions."""
@@ -84,10 +84,10 @@ class Samples:
     start: np.ndarray
     problem: Problem
 
-    def alike(self, one):
+    def alike(self, entry):
         """Sets of samples: all, those of the level, head and query of one, and that one."""
         count = len(self.b)
-        return [np.ones(count, bool), self.l == self.l[one], self.m == self.m[one], self.q == self.q[one], np.arange(count) == one]
+        return [np.ones(count, bool), self.l == self.l[entry], self.m == self.m[entry], self.q == self.q[entry], np.arange(count) == entry]
 
 
 def samples_of(problem):

@@ -43,8 +43,8 @@ def near_boundaries(rng, size, align):
 
 def encoder(rng, size, align):
     """Pixel centres of another level with offsets of whole pixels, as the encoder of a detector draws them at first."""
-    other = rng.choice(np.array([1, 2, 4, 5, 8, 16, 3]), size.shape)
-    return (rng.integers(0, other) + 0.5) / other + rng.integers(-2, 3, size.shape) / size
+    another = rng.choice(np.array([1, 2, 4, 5, 8, 16, 3]), size.shape)
+    return (rng.integers(0, another) + 0.5) / another + rng.integers(-2, 3, size.shape) / size
 
 
 def borders(rng, size, align):

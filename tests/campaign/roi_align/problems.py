@@ -81,10 +81,10 @@ class Problem(ImageGradient):
         columns, rows = self.bins
         for box in range(len(boxes)):
             nx, ny = int(counts[0][box]), int(counts[1][box])
-            row, column, iy, ix = (one.reshape(-1) for one in np.indices((rows, columns, ny, nx)))
-            for one, more in zip(found, ((box * rows + row) * columns + column, np.full(row.shape, box), column, row, ix, iy)):
-                one.append(more)
-        source, box, column, row, ix, iy = (np.concatenate(one) if one else np.zeros(0, np.int64) for one in found)
+            row, column, iy, ix = (entry.reshape(-1) for entry in np.indices((rows, columns, ny, nx)))
+            for entry, more in zip(found, ((box * rows + row) * columns + column, np.full(row.shape, box), column, row, ix, iy)):
+                entry.append(more)
+        source, box, column, row, ix, iy = (np.concatenate(entry) if entry else np.zeros(0, np.int64) for entry in found)
         samples = Samples(source, box, self)
         samples.starts, samples.lengths, samples.counts = starts, bins, counts
         samples.bin, samples.point = (column, row), (ix, iy)
@@ -131,8 +131,8 @@ def extents(boxes, scale, bins, conventions, t, tampering):
             length = tampering("shortest", np.maximum(length, 1), length)
         length = t.round(length / bins[axis])
         count = np.full(len(boxes), conventions.sampling_ratio) if conventions.sampling_ratio else np.maximum(np.ceil(length), 0).astype(np.int64)
-        for one, more in zip(found, (low, length, count)):
-            one.append(more)
+        for entry, more in zip(found, (low, length, count)):
+            entry.append(more)
     return found
 
 
@@ -150,8 +150,8 @@ def taps_of(at, side):
 # Boxes: corners of them in pixels [K,2] twice, in an image whose sides are `size`.
 
 def inside(rng, count, size):
-    one, other = rng.uniform(0, 1, (count, 2)) * size, rng.uniform(0, 1, (count, 2)) * size
-    return np.minimum(one, other), np.maximum(one, other)
+    entry, another = rng.uniform(0, 1, (count, 2)) * size, rng.uniform(0, 1, (count, 2)) * size
+    return np.minimum(entry, another), np.maximum(entry, another)
 
 
 def on_pixels(rng, count, size):

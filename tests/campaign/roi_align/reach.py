@@ -49,7 +49,7 @@ def reach(problem, conventions, real):
         for axis, side in enumerate((width, height)):
             points = np.arange(problem.bins[axis] * counts[axis])
             at = starts[axis] + (points + np.longdouble(0.5)) * lengths[axis] / max(counts[axis], 1)
-            parts.append([one.reshape(problem.bins[axis], counts[axis], side).astype(float) for one in hats(at, errors[axis], side)])
+            parts.append([entry.reshape(problem.bins[axis], counts[axis], side).astype(float) for entry in hats(at, errors[axis], side)])
         share = 1 / max(counts[0] * counts[1], 1)
 
         def product(x, y):

@@ -23,8 +23,8 @@ def of_slices(change):
 
 def exchange(x, rng):
     if len(x) > 1:
-        one, other = rng.permutation(len(x))[:2]
-        x[[one, other]] = x[[other, one]]
+        entry, another = rng.permutation(len(x))[:2]
+        x[[entry, another]] = x[[another, entry]]
 
 
 def roll(x, rng):
@@ -111,7 +111,7 @@ def without_corner(result, s, rng):
 
 def without_factor(result, s, rng):
     which = rng.integers(len(result))
-    return tuple(np.ones_like(one) if number == which else one for number, one in enumerate(result))
+    return tuple(np.ones_like(entry) if number == which else entry for number, entry in enumerate(result))
 
 
 def exchanged(result, s, rng):
@@ -121,7 +121,7 @@ def exchanged(result, s, rng):
 
 def on_all(change):
     """The same on each axis."""
-    return lambda result, s, rng: tuple(change(one) for one in result)
+    return lambda result, s, rng: tuple(change(entry) for entry in result)
 
 
 IMAGE = {

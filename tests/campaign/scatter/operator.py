@@ -43,10 +43,10 @@ class Samples:
     b: np.ndarray       # [N]
     problem: object
 
-    def alike(self, one):
+    def alike(self, entry):
         """Sets of samples: all, those of the part of one, those of its source, and that one."""
         count = len(self.b)
-        return [np.ones(count, bool), self.b == self.b[one], self.source == self.source[one], np.arange(count) == one]
+        return [np.ones(count, bool), self.b == self.b[entry], self.source == self.source[entry], np.arange(count) == entry]
 
 
 @dataclass

@@ -40,12 +40,12 @@ def of_all_rows(divisor, s, rng):
 HELD = (INDEX_ADD, SCATTER, INTO_BUFFER, INDEX_PUT)
 KERNEL = {
     **faults.KERNEL,
-    "other_reduce": ("the mean in place of the sum, or the sum in place of the mean", with_other(reduce=lambda of: "sum" if of == "mean" else "mean")),
+    "other_reduce": ("the mean in place of the sum, or the sum in place of the mean", with_other(reduce=lambda given: "sum" if given == "mean" else "mean")),
     "self_left_out": ("what the sum held is left out", whole("held", lambda held, s, rng: 0 * held)),
     "self_twice": ("what the sum held is added twice", whole("held", lambda held, s, rng: 2 * held)),
     "self_of_next_row": ("another row's old sum is the first addend", whole("held", lambda held, s, rng: np.roll(held, 1, 0))),
-    "frequency_ignored": ("scale_grad_by_freq is ignored", with_other(by_frequency=lambda of: False)),
-    "padding_added": ("rows of padding_idx are added", with_other(padding_idx=lambda of: None)),
+    "frequency_ignored": ("scale_grad_by_freq is ignored", with_other(by_frequency=lambda given: False)),
+    "padding_added": ("rows of padding_idx are added", with_other(padding_idx=lambda given: None)),
     "negative_clamped": ("negative indices are taken for row 0", whole("targets", clamped)),
     "other_index": ("the next source's index is used", tampering("targets", lambda targets, s, rng: np.roll(targets, 1))),
     "first_index": ("all go where the first one goes", tampering("targets", lambda targets, s, rng: np.full(targets.shape, targets[0]))),

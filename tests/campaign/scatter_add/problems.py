@@ -205,7 +205,7 @@ def draw(rng, conventions, kind=None, place=None, values=None, shape=None):
     """A problem; what is not given is drawn."""
     while True:
         source, dim, size = shape or shapes(rng)
-        held = tuple(size if axis == dim else one for axis, one in enumerate(source))
+        held = tuple(size if axis == dim else entry for axis, entry in enumerate(source))
         if not conventions.per_element or np.prod(source) * np.prod(held) <= 400_000:
             break
     kind, place, values = kind or chosen(rng, TYPES), place or chosen(rng, PLACES), values or chosen(rng, NUMBERS)

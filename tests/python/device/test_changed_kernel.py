@@ -58,10 +58,10 @@ def expected(before, now, least=LEAST, end=END):
 
 
 def changed(rng, data, places):
-    other = bytearray(data)
+    another = bytearray(data)
     for place in places:
-        other[place] ^= int(rng.integers(1, 256))
-    return bytes(other)
+        another[place] ^= int(rng.integers(1, 256))
+    return bytes(another)
 
 
 def random_bytes(rng, size):
@@ -69,7 +69,7 @@ def random_bytes(rng, size):
 
 
 def check(before, now, blocks=3):
-    assert Device().find(before, now, blocks) == [expected(*one) for one in zip(before, now)]
+    assert Device().find(before, now, blocks) == [expected(*entry) for entry in zip(before, now)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 4096, 8207])
@@ -114,13 +114,13 @@ def test_addresses_do_not_count(rng):
     before = words.tobytes()
 
     def with_words(*some):
-        other = words.copy()
-        other[[10, 77, 199]] = some
-        return other.tobytes()
+        another = words.copy()
+        another[[10, 77, 199]] = some
+        return another.tobytes()
 
-    one, other = with_words(LEAST, END - 1, LEAST + 8), with_words(LEAST + 0x5000, LEAST + 0x123456, END - 8)
-    found = [Device().find([before], [now], 2)[0] for now in (one, other)]
-    assert found == [expected(before, one), expected(before, other)]
+    entry, another = with_words(LEAST, END - 1, LEAST + 8), with_words(LEAST + 0x5000, LEAST + 0x123456, END - 8)
+    found = [Device().find([before], [now], 2)[0] for now in (entry, another)]
+    assert found == [expected(before, entry), expected(before, another)]
     assert found[0][:2] == found[1][:2] and found[0][5] >> 63 == 1
     for none in (LEAST - 1, END):
         now = with_words(none, 5, 6)
@@ -132,16 +132,16 @@ def test_addresses_beside_what_changed_are_left_alone(rng):
     """They do not make the launch one that writes addresses."""
     words = rng.integers(0, 1 << 40, 50).astype("<u8")
     words[[0, 49]] = LEAST
-    other = words.copy()
-    other[20] += 1
-    (found,) = Device().find([words.tobytes()], [other.tobytes()], 1)
-    assert found == expected(words.tobytes(), other.tobytes()) and found[5] >> 63 == 0
+    another = words.copy()
+    another[20] += 1
+    (found,) = Device().find([words.tobytes()], [another.tobytes()], 1)
+    assert found == expected(words.tobytes(), another.tobytes()) and found[5] >> 63 == 0
 
 
 def test_no_memory_is_known(rng):
     data = random_bytes(rng, 100)
-    other = changed(rng, data, {3, 80})
-    assert Device().find([data], [other], 1, least=0, end=0) == [expected(data, other, 0, 0)]
+    another = changed(rng, data, {3, 80})
+    assert Device().find([data], [another], 1, least=0, end=0) == [expected(data, another, 0, 0)]
 
 
 def test_one_launch_after_the_other(rng):
@@ -150,4 +150,4 @@ def test_one_launch_after_the_other(rng):
     for count in (5, 2, 1, 7):
         before = [random_bytes(rng, 100 * (i + 1)) for i in range(count)]
         now = [changed(rng, data, set(rng.integers(0, len(data), 9 if count > 2 else 1).tolist())) for data in before]
-        assert device.find(before, now, 2) == [expected(*one) for one in zip(before, now)]
+        assert device.find(before, now, 2) == [expected(*entry) for entry in zip(before, now)]

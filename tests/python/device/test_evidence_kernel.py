@@ -102,7 +102,7 @@ def test_additions_are_counted(rng, kind, upper):
         assert (counts > 0).sum() > 300
     results = pieces.run(COUNT)
     counted = [int.from_bytes(pieces.get(2, number)[at:at + 4], "little") for number in range(2) for at in range(0, words * step, step)]
-    assert counted == [int(one) for one in expected]
+    assert counted == [int(entry) for entry in expected]
     assert (results["addresses"], results["additions"], results["most"]) == (sum(n > 0 for n in counted), sum(counted), max(counted))
     assert results["others"] == others
 
@@ -125,8 +125,8 @@ def addends_of(rng, kind, words):
 
 
 def sum_of(initial, addends, kind):
-    for one in addends:
-        initial = rounded(initial + one, kind)
+    for addend in addends:
+        initial = rounded(initial + addend, kind)
     return initial
 
 
@@ -168,25 +168,25 @@ def test_words_that_are_added_to_are_cleared_and_measured(rng, kind):
     for memory in (greatest, least):
         pieces.put(0, memory)
         pieces.run(MEASURE)
-    assert pieces.get(3) == bits_of([float(one) for one in magnitudes_of(problem)], kind)
+    assert pieces.get(3) == bits_of([float(entry) for entry in magnitudes_of(problem)], kind)
 
 
 class Compared:
     """The program's result and another one, of the same addends."""
 
-    def __init__(self, kind, problem, own, other):
+    def __init__(self, kind, problem, own, another):
         step, each = TYPES[kind][:2]
         words = len(problem) // each
         size = words * step + step // 2  # a broken word, which is left out
         self.pieces = pieces = Pieces(kind, size, [0x7F12 << 32])
         put_counts(pieces, problem)
         before = bits_of([float(initial) for initial, _ in problem], kind).ljust(size, b"\1")
-        after = bits_of([float(one) for one in own], kind).ljust(size, b"\1")
-        now = bits_of([float(one) for one in other], kind).ljust(size, b"\2")
+        after = bits_of([float(entry) for entry in own], kind).ljust(size, b"\1")
+        now = bits_of([float(entry) for entry in another], kind).ljust(size, b"\2")
         flags = [before[at:at + 16] != after[at:at + 16] and at + 16 <= size for at in range(0, size, 16)]
         kept = b"".join(after[at:at + 16] if flags[at // 16] or at + 16 > size else b"\xee" * 16 for at in range(0, size, 16))
         for part, data in ((0, now), (1, before), (4, before), (5, kept), (6, bytes(flags)),
-                           (3, bits_of([float(one) for one in magnitudes_of(problem)], kind))):
+                           (3, bits_of([float(entry) for entry in magnitudes_of(problem)], kind))):
             pieces.put(part, data)
 
     def results(self):
@@ -198,12 +198,12 @@ def test_every_order_is_within_the_bound(rng, kind):
     """All orders of few addends, of which those furthest apart are compared."""
     problem = addends_of(rng, kind, 60)
     sums = [[sum_of(initial, order, kind) for order in itertools.islice(itertools.permutations(addends), 720)] for initial, addends in problem]
-    own, other = [max(some) for some in sums], [min(some) for some in sums]
-    differences = [a - b for a, b in zip(own, other)]
-    assert sum(one > 0 for one in differences) > 10
-    results, bounds = Compared(kind, problem, own, other).results(), bound_of(problem, kind)
+    own, another = [max(some) for some in sums], [min(some) for some in sums]
+    differences = [a - b for a, b in zip(own, another)]
+    assert sum(difference > 0 for difference in differences) > 10
+    results, bounds = Compared(kind, problem, own, another).results(), bound_of(problem, kind)
     greatest = max(differences)
-    assert results["differing"] == sum(one > 0 for one in differences) and results["exceeding"] == results["unbounded"] == results["elsewhere"] == 0
+    assert results["differing"] == sum(difference > 0 for difference in differences) and results["exceeding"] == results["unbounded"] == results["elsewhere"] == 0
     assert results["difference"] == pytest.approx(float(greatest), rel=2e-6)
     assert results["bound"] == pytest.approx(float(max(b for b, d in zip(bounds, differences) if d == greatest)), rel=1e-5)
     assert results["share"] == pytest.approx(max(float(d / b) for b, d in zip(bounds, differences) if d), rel=1e-5)
@@ -213,18 +213,18 @@ def test_every_order_is_within_the_bound(rng, kind):
 @each_type
 def test_what_no_order_gives_exceeds_the_bound(rng, kind):
     problem = addends_of(rng, kind, 60)
-    bounds, own = bound_of(problem, kind), [sum_of(*one, kind) for one in problem]
-    added = [i for i, one in enumerate(problem) if one[1]]
+    bounds, own = bound_of(problem, kind), [sum_of(*entry, kind) for entry in problem]
+    added = [i for i, entry in enumerate(problem) if entry[1]]
     digits = {"f32": 24, "f64": 53, "f16": 11, "bf16": 8}[kind]
     def beyond(i):
         step = Fraction(2) ** (math.frexp(float(own[i]) or float(bounds[i]) or 1.0)[1] - digits)
         return rounded(own[i] + 2 * bounds[i] + 2 * step, kind)
-    other = list(own)
+    another = list(own)
     chosen = added[::7]
     for i in chosen:
-        other[i] = beyond(i)
-        assert abs(other[i] - own[i]) > bounds[i] * (1 + Fraction(1, 1 << 19))
-    results = Compared(kind, problem, own, other).results()
+        another[i] = beyond(i)
+        assert abs(another[i] - own[i]) > bounds[i] * (1 + Fraction(1, 1 << 19))
+    results = Compared(kind, problem, own, another).results()
     assert (results["differing"], results["exceeding"], results["unbounded"]) == (len(chosen), len(chosen), 0) and results["share"] > 1
 
 
@@ -232,8 +232,8 @@ def test_one_addition_and_two_to_zero_have_one_result():
     """So any difference is of another cause."""
     problem = [(Fraction(0), [Fraction(1)]), (Fraction(3), [Fraction(1)]), (Fraction(0), [Fraction(1), Fraction(2)]), (Fraction(1), [Fraction(1)] * 2)]
     own = [Fraction(1), Fraction(4), Fraction(3), Fraction(3)]
-    other = [one + Fraction(1, 1 << 21) for one in own]
-    results = Compared("f32", problem, own, other).results()
+    another = [entry + Fraction(1, 1 << 21) for entry in own]
+    results = Compared("f32", problem, own, another).results()
     assert results["exceeding"] == 3 and results["differing"] == 4 and results["share"] == math.inf
 
 

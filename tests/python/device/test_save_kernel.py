@@ -38,14 +38,14 @@ def packed(words):
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_words_that_point_elsewhere_are_found(rng, blocks):
-    own, other = LEAST + 0x1000, LEAST + 0x100000
-    words = [int(one) for one in rng.integers(0, 1 << 40, 1501)]
-    pointers = [LEAST, END - 1, LEAST + 0x12345, other + 8 * 700, LEAST + 0x777]
+    own, another = LEAST + 0x1000, LEAST + 0x100000
+    words = [int(entry) for entry in rng.integers(0, 1 << 40, 1501)]
+    pointers = [LEAST, END - 1, LEAST + 0x12345, another + 8 * 700, LEAST + 0x777]
     for place, pointer in zip((0, 1499, 257, 1023, 1500), pointers):
         words[place] = pointer
-    words[3], words[4], words[5] = own, own + 8 * 1501 - 1, other  # into the pieces themselves
+    words[3], words[4], words[5] = own, own + 8 * 1501 - 1, another  # into the pieces themselves
     words[6], words[7], words[8] = LEAST - 1, END, 0
-    assert found_in({own: packed(words), other: packed([other + 8, own] * 350)}, blocks, known=70) == (5, sorted(pointers))
+    assert found_in({own: packed(words), another: packed([another + 8, own] * 350)}, blocks, known=70) == (5, sorted(pointers))
 
 
 @pytest.mark.parametrize("size", [*range(1, 18), 4096, 4100, 12287])

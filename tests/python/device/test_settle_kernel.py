@@ -18,10 +18,10 @@ def words(data):
 
 
 def changed(rng, data, count):
-    other = bytearray(data)
+    another = bytearray(data)
     for at in rng.integers(0, max(len(data), 1), count if data else 0):
-        other[at] ^= 1 << rng.integers(8)
-    return bytes(other)
+        another[at] ^= 1 << rng.integers(8)
+    return bytes(another)
 
 
 class Pieces:
@@ -54,13 +54,13 @@ class Pieces:
 
 
 def differing(some, others):
-    return sum(a != b for one, other in zip(some, others) for a, b in zip(words(one), words(other)))
+    return sum(a != b for entry, another in zip(some, others) for a, b in zip(words(entry), words(another)))
 
 
 def where_kept(before, result, now, otherwise):
     """Returns of `now` what lies in units of 16 bytes that a launch changed, or in a broken one at the end; elsewhere the other."""
-    return [b"".join(new[at:at + 16] if old[at:at + 16] != kept[at:at + 16] or at + 16 > len(old) else other[at:at + 16]
-                     for at in range(0, len(old), 16)) for old, kept, new, other in zip(before, result, now, otherwise)]
+    return [b"".join(new[at:at + 16] if old[at:at + 16] != kept[at:at + 16] or at + 16 > len(old) else another[at:at + 16]
+                     for at in range(0, len(old), 16)) for old, kept, new, another in zip(before, result, now, otherwise)]
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -96,8 +96,8 @@ def test_the_first_and_the_last_byte(rng, size):
         before = rng.bytes(size)
         pieces = Pieces([before], [before])
         pieces.settle(KEEP, 1)
-        other = bytearray(before)
-        other[at] ^= 128
-        pieces.set([other])
+        another = bytearray(before)
+        another[at] ^= 128
+        pieces.set([another])
         assert pieces.settle(COMPARE_AND_END, 1) == 1
         assert pieces.contents() == [before]

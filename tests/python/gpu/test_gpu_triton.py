@@ -53,7 +53,7 @@ def test_the_last_call_is_recorded(runs):
         assert (call.dialect, call.padding_mode, call.align_corners) == ("msda_triton", padding, align == "align")
         for run in recorded:
             choice, digests = run[name]
-            twins = [other_digests for other_choice, other_digests in (other[name] for other in plain) if other_choice == choice]
+            twins = [other_digests for other_choice, other_digests in (another[name] for another in plain) if other_choice == choice]
             assert not twins or digests in twins, name
 
 
@@ -63,7 +63,7 @@ def test_the_autotuner_chooses_as_without_the_recorder(runs):
     plain, recorded, _ = runs
 
     def agreeing(run, others):
-        return sum(run[name][0] in {other[name][0] for other in others} for name in run)
+        return sum(run[name][0] in {another[name][0] for another in others} for name in run)
 
     assert any(choice for run in plain for choice, _ in run.values()), "the autotuner prints nothing with TRITON_PRINT_AUTOTUNING=1"
     total = sum(map(len, plain))

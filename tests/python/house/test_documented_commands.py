@@ -70,7 +70,7 @@ def program_of(words):
         return None
     if name == "cmake":
         for preset in re.findall(r"--preset (\w\S*)", " ".join(words)):
-            assert preset in {one["name"] for one in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}, preset
+            assert preset in {configure_preset["name"] for configure_preset in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}, preset
     return None
 
 

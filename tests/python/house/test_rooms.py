@@ -57,8 +57,8 @@ def test_includes_are_those_of_the_page():
     for path in sources():
         room = room_of(folder_of(path), rooms)
         for included in INCLUDE.findall(path.read_text()):
-            other = room_of(folder_of(SOURCE / included), rooms)
-            assert other in {room, *rooms[room]}, f"{path.relative_to(SOURCE)} includes {included}"
+            another = room_of(folder_of(SOURCE / included), rooms)
+            assert another in {room, *rooms[room]}, f"{path.relative_to(SOURCE)} includes {included}"
 
 
 def test_no_operator_on_a_gpu_includes_another():

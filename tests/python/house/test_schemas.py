@@ -48,11 +48,11 @@ def test_every_command_with_json_has_a_schema():
 def test_schemas_are_strict(name):
     """No object takes fields of other names, but those that say of what."""
     jsonschema.Draft7Validator.check_schema(SCHEMAS[name])
-    for path, one in objects_in(SCHEMAS[name]):
-        assert "additionalProperties" in one, path
-        other = one["additionalProperties"]
-        assert other is False or (isinstance(other, dict) and other), path
-        assert set(one.get("required", ())) <= set(one["properties"]), path
+    for path, entry in objects_in(SCHEMAS[name]):
+        assert "additionalProperties" in entry, path
+        another = entry["additionalProperties"]
+        assert another is False or (isinstance(another, dict) and another), path
+        assert set(entry.get("required", ())) <= set(entry["properties"]), path
 
 
 def operators_in(folder):
@@ -94,11 +94,11 @@ OF_CAPTURES = [["list"], ["show"], ["stages"], ["verify"], ["report", "-o", "pag
     pytest.param(capture, command, id=f"{capture}-{command[0]}", marks=[pytest.mark.long] * ((capture, command[0]) == ("demo", "order")))
     for capture in ("operators", "demo", "recorded", "imported") for command in OF_CAPTURES])
 def test_output_follows_the_schema(replay, captures, tmp_path, capture, command):
-    told = replay(command[0], captures[capture], *command[1:], "--json", "-", cwd=tmp_path)
-    assert told.status in (0, 1), told.err
+    printed = replay(command[0], captures[capture], *command[1:], "--json", "-", cwd=tmp_path)
+    assert printed.status in (0, 1), printed.err
     schema = SCHEMAS[SHARED.get(command[0], command[0])]
-    jsonschema.Draft7Validator(schema).validate(told.json)
-    calls = told.json[0]["invocations"] if command[0] == "list" else told.json.get("invocations", [None])
+    jsonschema.Draft7Validator(schema).validate(printed.json)
+    calls = printed.json[0]["invocations"] if command[0] == "list" else printed.json.get("invocations", [None])
     assert calls, "nothing was checked"
 
 
@@ -110,9 +110,9 @@ def test_verify_of_damaged_and_several(replay, captures, tmp_path):
     (tmp_path / "damaged.h5").write_bytes(damaged)
     (tmp_path / "none.h5").write_text("no capture")
     validate = jsonschema.Draft7Validator(SCHEMAS["verify"]).validate
-    one = replay("verify", tmp_path / "damaged.h5", "--json", "-", expect=2).json
-    validate(one)
-    assert [tensor["object"] for tensor in one["damaged"]] == ["/invocations/000000/inputs/value"]
+    entry = replay("verify", tmp_path / "damaged.h5", "--json", "-", expect=2).json
+    validate(entry)
+    assert [tensor["object"] for tensor in entry["damaged"]] == ["/invocations/000000/inputs/value"]
     several = replay("verify", captures["demo"], tmp_path, "--json", "-", expect=2).json
     validate(several)
     assert [found["status"] for found in several["captures"]] == [0, 2, 2]
@@ -121,7 +121,7 @@ def test_verify_of_damaged_and_several(replay, captures, tmp_path):
 def test_a_field_more_is_refused(replay, captures):
     """The schemas notice what they do not describe."""
     for command in ("list", "show", "stages", "verify"):
-        told = replay(command, captures["demo"], "--json", "-", expect=0).json
-        (told[0] if command == "list" else told)["surprise"] = 1
+        result = replay(command, captures["demo"], "--json", "-", expect=0).json
+        (result[0] if command == "list" else result)["surprise"] = 1
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.Draft7Validator(SCHEMAS[command]).validate(told)
+            jsonschema.Draft7Validator(SCHEMAS[command]).validate(result)

@@ -40,8 +40,8 @@ def test_every_command_of_the_skill(tmp_path, demo_capture, replay):
         command += {"stress": " --runs 4 --curve-runs 0", "advise": " --runs 4 --atol 1e-3"}.get(command.split()[1], "")
         done = paste(command, tmp_path, environment)
         assert done.returncode in (0, 1), f"{command}: {done.returncode}\n{done.stderr}"
-    told = json.loads((tmp_path / "RUN.json").read_text())
-    assert told["verdict"]["at_fault"] == "reference"
+    result = json.loads((tmp_path / "RUN.json").read_text())
+    assert result["verdict"]["at_fault"] == "reference"
     order = replay("order", tmp_path / "CASE.h5", "--json", "-").json
     assert {"impossible", "in_parts", "not_found"} <= set(order["invocations"][0]["summary"])
     assert re.search(r"`invocations\[i\].summary`: `impossible` - `in_parts`", SKILL)

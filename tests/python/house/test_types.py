@@ -60,9 +60,9 @@ def test_a_program_that_uses_it(tmp_path):
     (tmp_path / "program.py").write_text(right + MISTAKES)
     # Only what the package offers: its own mistakes are the other test's.
     done = mypy("--strict", "--follow-imports", "silent", "program.py", cwd=tmp_path)
-    told = {int(line.split(":")[1]) for line in done.stdout.splitlines() if line.startswith("program.py:") and ": error: " in line}
+    printed = {int(line.split(":")[1]) for line in done.stdout.splitlines() if line.startswith("program.py:") and ": error: " in line}
     first = right.count("\n") + 2
-    assert told == set(range(first, first + MISTAKES.count("\n") - 1)), done.stdout + done.stderr
+    assert printed == set(range(first, first + MISTAKES.count("\n") - 1)), done.stdout + done.stderr
 
 
 def test_public_functions_have_hints():
@@ -71,8 +71,8 @@ def test_public_functions_have_hints():
     for name in msda_replay.__all__:
         thing = getattr(msda_replay, name)
         functions.update({name: thing} if inspect.isfunction(thing) else {
-            f"{name}.{member}": getattr(one, "fget", one) for member, one in vars(thing).items()
-            if not member.startswith("_") and (inspect.isfunction(one) or isinstance(one, property))
+            f"{name}.{member}": getattr(entry, "fget", entry) for member, entry in vars(thing).items()
+            if not member.startswith("_") and (inspect.isfunction(entry) or isinstance(entry, property))
         })  # fmt: skip
     assert {"write_capture", "Call.findings", "Tensor.dtype"} <= set(functions)
     for name, function in functions.items():

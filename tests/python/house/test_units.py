@@ -57,13 +57,13 @@ def names():
     if not of_units:
         pytest.skip("each file is compiled alone here (MSDA_UNITY is off)")
     unnamed, in_headers = collections.defaultdict(set), collections.defaultdict(set)
-    for path, name, namespace, is_unnamed, of in declared(sorted(of_units) + headers):
+    for path, name, namespace, is_unnamed, given in declared(sorted(of_units) + headers):
         if name in OVERLOADED:
             continue
         if is_unnamed:
-            unnamed[path].add((name, namespace, of))
+            unnamed[path].add((name, namespace, given))
         elif path.endswith(".h"):
-            in_headers[name].add((namespace, path, of))
+            in_headers[name].add((namespace, path, given))
     for path in of_units:
         namespaces = {namespace for _, namespace, _ in unnamed[path]}
         unnamed[path] |= {(name, namespace, None) for name in constants(path) for namespace in namespaces}
@@ -76,8 +76,8 @@ def test_the_names_of_a_unit_are_unique(names):
     for unit, files in units():
         by_name = collections.defaultdict(dict)
         for path in files:
-            for name, namespace, of in unnamed[path]:
-                by_name[namespace, name][path] = of
+            for name, namespace, given in unnamed[path]:
+                by_name[namespace, name][path] = given
         for (namespace, name), places in by_name.items():
             same_type = None not in places.values() and len(set(places.values())) == 1
             if len(places) > 1 and not same_type:
@@ -90,9 +90,9 @@ def test_no_name_of_a_unit_hides_one_of_a_header(names):
     hiding = []
     for unit, files in units():
         for path in files:
-            for name, namespace, of in unnamed[path]:
+            for name, namespace, given in unnamed[path]:
                 for outer, header, of_header in in_headers[name]:
                     hides = outer != "msda" and (namespace == outer or namespace.startswith(outer + "::"))
-                    if hides and (of is None or of != of_header):
+                    if hides and (given is None or given != of_header):
                         hiding.append(f"{path}: {name} hides that of {header} in {unit}: give it another name")
     assert not hiding, "\n".join(hiding)

@@ -23,15 +23,15 @@ def judged(replay, tmp_path):
     def run(calls, *options, expect=1):
         path = tmp_path / "a.h5"
         write_capture(path, calls, overwrite=True)
-        told = replay("run", path, "--json", "-", *options, expect=expect).json
-        check_schema(told)
-        return told["invocations"]
+        result = replay("run", path, "--json", "-", *options, expect=expect).json
+        check_schema(result)
+        return result["invocations"]
 
     return run
 
 
 def causes_of(call):
-    return {(one["tensor"], one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+    return {(entry["tensor"], entry["cause"], entry["at_fault"]): entry["count"] for entry in call["judged"]}
 
 
 def mistakes_of(call):
@@ -60,9 +60,9 @@ def test_rounding_explains_a_gpus_results_to_the_last_bit(judged):
 def test_float64_is_what_pytorchs_float64_kernel_gives(judged):
     variants = [variant for variant in VARIANTS if "float64" in variant]
     for variant, call in zip(variants, judged([call_of(variant) for variant in variants], expect=0)):
-        compared = [one for one in call["comparisons"] if (one["observed"], one["expected"]) == ("recorded", "float64")]
+        compared = [comparison for comparison in call["comparisons"] if (comparison["observed"], comparison["expected"]) == ("recorded", "float64")]
         assert len(compared) == 2
-        assert all(one["max_abs"] < 1e-13 for one in compared), variant
+        assert all(entry["max_abs"] < 1e-13 for entry in compared), variant
 
 
 @pytest.mark.parametrize("gradient", GRADIENTS)
@@ -74,7 +74,7 @@ def test_a_flipped_sign_is_named(judged, gradient):
         values[np.argmax(np.abs(values))] *= -1
     for variant, call in zip(variants, judged(calls)):
         assert mistakes_of(call) == {(gradient, "implementation_error", "observed"): 1}, variant
-        finding = next(one for one in call["findings"] if one["cause"] == "implementation_error")
+        finding = next(finding for finding in call["findings"] if finding["cause"] == "implementation_error")
         assert "its sign were flipped" in finding["evidence"]["as_if"]
 
 
@@ -101,12 +101,12 @@ def test_a_nearest_pixel_that_is_lost_on_the_edge_is_named(judged, padding, alig
 def test_conventions_that_one_gradient_contradicts_do_not_fit(judged, wrong):
     """grad_grid, of both sides, is that of other conventions; grad_input is right, which it would not be under those."""
     call = call_of("2d-float32-bilinear-zeros-0")
-    other = gradients(call.inputs, {**call.facts, "align_corners": 1})["grad_grid"]
-    call.outputs["grad_grid"] = np.zeros_like(call.outputs["grad_grid"]) if wrong == "never computed" else other.astype(np.float32)
+    another = gradients(call.inputs, {**call.facts, "align_corners": 1})["grad_grid"]
+    call.outputs["grad_grid"] = np.zeros_like(call.outputs["grad_grid"]) if wrong == "never computed" else another.astype(np.float32)
     for results in ({}, {"torch": Result(call.outputs, "reference")}):
         call.results = results
-        (told,) = judged([call])
-        assert told["fits"] == [] and told["verdict"]["at_fault"] == "observed"
+        (result,) = judged([call])
+        assert result["fits"] == [] and result["verdict"]["at_fault"] == "observed"
 
 
 @pytest.mark.parametrize("gradient", GRADIENTS)
@@ -137,15 +137,15 @@ def test_other_conventions_are_named(judged, name):
 def test_replays(judged, replay, tmp_path):
     calls = [call_of("2d-float32-bilinear-zeros-0"), call_of("3d-float16-bilinear-border-1")]
     first, again = (judged(calls, "--mode", "deterministic,atomic", "--repeat", 5, expect=0) for _ in range(2))
-    for one, other in zip(first, again):
-        assert one["digests"] == other["digests"]
-        assert set(one["digests"]) == {"deterministic", "atomic", "float64"}
-        assert one["repeats"]["deterministic"]["grad_input"]["distinct"] == 1
-        assert one["devices"] == {"deterministic": ["cpu"], "atomic": ["cpu"], "float64": ["cpu"]}
+    for entry, another in zip(first, again):
+        assert entry["digests"] == another["digests"]
+        assert set(entry["digests"]) == {"deterministic", "atomic", "float64"}
+        assert entry["repeats"]["deterministic"]["grad_input"]["distinct"] == 1
+        assert entry["devices"] == {"deterministic": ["cpu"], "atomic": ["cpu"], "float64": ["cpu"]}
     assert first[0]["repeats"]["atomic"]["grad_input"]["distinct"] > 1
     assert first[0]["repeats"]["atomic"]["grad_grid"]["distinct"] == 1
     mixed = judged(calls, "--mode", "mixed,deterministic", "--float64-stages", "grad_grid,pixel_coordinates", expect=0)[0]["digests"]
-    assert all(one != other for one, other in zip(mixed["mixed"].values(), mixed["deterministic"].values()))
+    assert all(entry != another for entry, another in zip(mixed["mixed"].values(), mixed["deterministic"].values()))
     done = replay("run", tmp_path / "a.h5", "--mode", "mixed", "--float64-stages", "cell", expect=2)
     assert "no such stage; there are pixel_coordinates, interpolation_weights, grad_grid, input_contributions, grad_input" in done.err
 
@@ -155,7 +155,7 @@ def test_a_nan_is_traced_to_its_input(judged):
         call = call_of("2d-float32-bilinear-border-1")
         call.inputs[name].reshape(-1)[7] = np.nan
         findings = judged([call])[0]["findings"]
-        firsts = {one["evidence"]["first"] for one in findings if one["cause"] == "non_finite"}
+        firsts = {finding["evidence"]["first"] for finding in findings if finding["cause"] == "non_finite"}
         assert firsts <= {f"inputs/{name}"} and (firsts or name == "grid")  # a sample at NaN is nowhere
 
 
@@ -163,17 +163,17 @@ def test_a_buffer_that_was_not_zeroed(judged):
     call = call_of("2d-float32-bilinear-zeros-0")
     call.outputs_before = {"grad_input": np.full_like(call.outputs["grad_input"], 3)}
     call.outputs["grad_input"] += 3
-    (told,) = judged([call])
-    assert set(mistakes_of(told)) == {("grad_input", "uninitialized_output", "observed")}
+    (result,) = judged([call])
+    assert set(mistakes_of(result)) == {("grad_input", "uninitialized_output", "observed")}
 
 
 def test_a_nan_location_reads_nothing(judged):
     """As PyTorch: for linear interpolation it lies outside."""
     call = call_of("2d-float64-bilinear-zeros-0")
     call.inputs["grid"][0, 0, 0] = np.nan
-    (told,) = judged([call])
-    grid = [one for one in told["findings"] if one["tensor"] == "grad_grid"]
-    assert {tuple(one["index"][:3]) for one in grid} == {(0, 0, 0)} and all(one["float64"] == 0 for one in grid)
+    (result,) = judged([call])
+    grid = [finding for finding in result["findings"] if finding["tensor"] == "grad_grid"]
+    assert {tuple(entry["index"][:3]) for entry in grid} == {(0, 0, 0)} and all(entry["float64"] == 0 for entry in grid)
 
 
 @pytest.mark.parametrize("variant", ["2d-float64-bilinear-border-0", "2d-float64-nearest-border-1", "3d-float64-bilinear-border-1",
@@ -205,8 +205,8 @@ def test_a_coordinate_that_lands_on_the_point_of_reflection(judged):
     call.outputs = {name: array.astype(np.float32) for name, array in gradients(call.inputs, call.facts).items()}
     assert call.outputs["grad_grid"][0, 0, 0, 0] != 0
     call.outputs["grad_grid"][0, 0, 0, 0] = 0
-    (told,) = judged([call])
-    assert causes_of(told) == {("grad_grid", "cell_boundary", "tolerance"): 1}
+    (result,) = judged([call])
+    assert causes_of(result) == {("grad_grid", "cell_boundary", "tolerance"): 1}
 
 
 def test_samples_that_only_rounding_brings(judged):
@@ -220,8 +220,8 @@ def test_samples_that_only_rounding_brings(judged):
     exact = gradients(call.inputs, call.facts)["grad_input"]
     exact[..., 3], exact[..., 2] = exact[..., 2] * (1 + 2e-7), 0
     call.outputs = {"grad_input": exact.astype(np.float32)}
-    (told,) = judged([call], "--atol", 1e-6, "--rtol", 1e-6)
-    assert mistakes_of(told) == {} and causes_of(told)
+    (printed,) = judged([call], "--atol", 1e-6, "--rtol", 1e-6)
+    assert mistakes_of(printed) == {} and causes_of(printed)
 
 
 def narrow_call(**facts):
@@ -238,9 +238,9 @@ def test_an_overflow_on_the_way_is_the_types(judged):
     call = narrow_call(interpolation="bilinear", padding_mode="zeros", align_corners=0)
     assert call.outputs["grad_grid"][0, 0, 0, 0] == 0
     call.outputs["grad_grid"][0, 0, 0, 0] = np.inf
-    (told,) = judged([call])
-    assert causes_of(told) == {("grad_grid", "non_finite", "tolerance"): 1}
-    (finding,) = told["findings"]
+    (result,) = judged([call])
+    assert causes_of(result) == {("grad_grid", "non_finite", "tolerance"): 1}
+    (finding,) = result["findings"]
     assert finding["evidence"]["largest_partial"] == 120000 and "120000" in finding["why"].replace("1.2e+05", "120000")
 
 
@@ -250,8 +250,8 @@ def test_a_buffer_that_was_not_zeroed_by_a_kernel_in_16_bits(judged, variant):
     before = np.full_like(call.outputs["grad_input"], 3)
     call.outputs_before = {"grad_input": before}
     call.outputs["grad_input"] = (call.outputs["grad_input"] + before).astype(np.float16)
-    (told,) = judged([call])
-    assert set(mistakes_of(told)) == {("grad_input", "uninitialized_output", "observed")}
+    (result,) = judged([call])
+    assert set(mistakes_of(result)) == {("grad_input", "uninitialized_output", "observed")}
 
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "nearest", "bicubic"])
@@ -263,8 +263,8 @@ def test_a_sample_that_rounding_carries_anywhere(judged, interpolation):
     moved = gradients({**call.inputs, "grid": away}, call.facts)
     call.inputs["grid"][0, 1, 1] = 3001
     call.outputs = {name: (call.outputs[name] + moved[name] - near[name]).astype(np.float16) for name in GRADIENTS}
-    (told,) = judged([call], "--atol", 1e-4, "--rtol", 1e-2)
-    assert mistakes_of(told) == {} and causes_of(told)
+    (printed,) = judged([call], "--atol", 1e-4, "--rtol", 1e-2)
+    assert mistakes_of(printed) == {} and causes_of(printed)
 
 
 @pytest.mark.parametrize("change, words", [
@@ -299,8 +299,8 @@ def test_nothing_in_a_call(judged):
     call.inputs["grid"] = call.inputs["grid"][:, :0].copy()
     call.inputs["grad_output"] = call.inputs["grad_output"][:, :, :0].copy()
     call.outputs = {"grad_input": np.zeros_like(call.inputs["input"]), "grad_grid": call.inputs["grid"]}
-    (told,) = judged([call], expect=0)
-    assert causes_of(told) == {}
+    (result,) = judged([call], expect=0)
+    assert causes_of(result) == {}
 
 
 def test_text(replay, tmp_path):
@@ -362,5 +362,5 @@ def test_float64_is_that_of_a_slow_loop(judged, interpolation, dimensions):
             facts = {"interpolation": interpolation, "padding_mode": padding, "align_corners": align}
             calls.append(Invocation(inputs, gradients(inputs, facts), "", facts=facts))
         assert any(np.any(call.outputs["grad_input"]) for call in calls)
-        for told in judged(calls, "--atol", 1e-12, "--rtol", 1e-11, expect=0):
-            assert causes_of(told) == {}
+        for result in judged(calls, "--atol", 1e-12, "--rtol", 1e-11, expect=0):
+            assert causes_of(result) == {}

@@ -32,7 +32,7 @@ def taps_of(variant):
 
 
 @pytest.fixture
-def told(replay, tmp_path):
+def result(replay, tmp_path):
     """What `stages` says of calls in one capture."""
 
     def run(calls, *options, expect=0):
@@ -42,13 +42,13 @@ def told(replay, tmp_path):
     return run
 
 
-def elements_of(told, call, *names):
+def elements_of(result, call, *names):
     options = [option for name in names for option in ("--element", name)]
-    return told([call], *options)[0]["elements"]
+    return result([call], *options)[0]["elements"]
 
 
-def test_summaries_of_every_variant(told):
-    for variant, call in zip(VARIANTS, told([without_outputs(call_of(variant)) for variant in VARIANTS])):
+def test_summaries_of_every_variant(result):
+    for variant, call in zip(VARIANTS, result([without_outputs(call_of(variant)) for variant in VARIANTS])):
         assert (call["operator"], call["dialect"]) == ("grid_sample", "")
         truth = truth_of(variant)
         assert [stage["stage"] for stage in call["summary"]] == [name for name in ORDER if name in truth], variant
@@ -67,8 +67,8 @@ def test_summaries_of_every_variant(told):
             assert "recorded" not in stage
 
 
-@pytest.mark.parametrize("variant", [one for one in VARIANTS if "float32" in one])
-def test_an_element_of_grad_grid(told, variant):
+@pytest.mark.parametrize("variant", [variant for variant in VARIANTS if "float32" in variant])
+def test_an_element_of_grad_grid(result, variant):
     """Every number on the way to it; of the pixels one channel, that farthest from float64."""
     truth, call = truth_of(variant), call_of(variant)
     shape = call.inputs["grid"].shape
@@ -76,7 +76,7 @@ def test_an_element_of_grad_grid(told, variant):
     for _ in range(3):
         index = tuple(int(rng.integers(size)) for size in shape)
         sample, axes = int(np.ravel_multi_index(index[:-1], shape[:-1])), "xyz"[:shape[-1]]
-        (element,) = elements_of(told, call, f"grad_grid[{','.join(map(str, index))}]")
+        (element,) = elements_of(result, call, f"grad_grid[{','.join(map(str, index))}]")
         assert (element["tensor"], element["index"]) == ("grad_grid", list(index))
         rows = [(row["stage"], row["component"]) for row in element["stages"]]
         for name in ORDER[:6]:
@@ -102,14 +102,14 @@ def test_an_element_of_grad_grid(told, variant):
         assert [name for name in ORDER[:6] if name in truth] == list(dict.fromkeys(row[0] for row in rows))
 
 
-@pytest.mark.parametrize("variant", [one for one in VARIANTS if "float32" in one])
-def test_an_element_of_grad_input(told, variant):
+@pytest.mark.parametrize("variant", [variant for variant in VARIANTS if "float32" in variant])
+def test_an_element_of_grad_input(result, variant):
     """All of its addends, by sample and tap, and their sum."""
     inputs = arrays_of(variant)
     truth, call = stages(inputs, conventions_of(variant)), call_of(variant)
     gradient = truth["grad_input"]
     n, c, *pixel = (int(i) for i in np.unravel_index(np.argmax(np.abs(gradient)), gradient.shape))
-    (element,) = elements_of(told, call, f"grad_input[{','.join(map(str, (n, c, *pixel)))}]")
+    (element,) = elements_of(result, call, f"grad_input[{','.join(map(str, (n, c, *pixel)))}]")
     *addends, total = element["stages"]
     assert (total["stage"], total["component"]) == ("grad_input", "")
     assert total["values"]["float64"] == pytest.approx(gradient[(n, c, *pixel)], rel=1e-11)
@@ -123,26 +123,26 @@ def test_an_element_of_grad_input(told, variant):
     assert sum(row["values"]["float64"] for row in addends) == pytest.approx(gradient[(n, c, *pixel)], rel=1e-11)
 
 
-def test_coordinates_have_the_bits_of_float32(told):
+def test_coordinates_have_the_bits_of_float32(result):
     for variant in ("2d-float32-bilinear-reflection-0", "2d-float32-bicubic-zeros-1", "3d-float32-nearest-border-0"):
         call = call_of(variant)
         index = tuple(size - 1 for size in call.inputs["grid"].shape)
-        (element,) = elements_of(told, call, f"grad_grid[{','.join(map(str, index))}]")
-        one, half = np.float32(1), np.float32(0.5)
+        (element,) = elements_of(result, call, f"grad_grid[{','.join(map(str, index))}]")
+        entry, half = np.float32(1), np.float32(0.5)
         for axis, row in enumerate(row for row in element["stages"] if row["stage"] == "pixel_coordinates"):
             g, size = call.inputs["grid"][index[:-1]][axis], np.float32(call.inputs["input"].shape[-1 - axis])
             aligned = conventions_of(variant)["align_corners"]
-            assert row["values"]["deterministic"] == ((g + one) * half * (size - one) if aligned else ((g + one) * size - one) * half)
+            assert row["values"]["deterministic"] == ((g + entry) * half * (size - entry) if aligned else ((g + entry) * size - entry) * half)
 
 
 @pytest.mark.parametrize("gradient", ["grad_grid", "grad_input"])
-def test_a_wrong_recorded_gradient_drifts_in_itself(told, replay, tmp_path, gradient):
+def test_a_wrong_recorded_gradient_drifts_in_itself(result, replay, tmp_path, gradient):
     variant = "2d-float32-bilinear-border-0"
     call = call_of(variant)
     index = tuple(int(i) for i in np.unravel_index(np.argmax(np.abs(call.outputs[gradient])), call.outputs[gradient].shape))
     call.outputs[gradient][index] *= -1
-    (said,) = told([call])
-    (element,) = [one for one in said["elements"] if one["tensor"] == gradient]
+    (said,) = result([call])
+    (element,) = [element for element in said["elements"] if element["tensor"] == gradient]
     assert element["index"] == list(index) and element["first_drift"] == gradient
     (summary,) = [stage for stage in said["summary"] if stage["stage"] == gradient]
     assert summary["recorded"]["from_deterministic"]["max_abs"] == pytest.approx(2 * abs(call.outputs[gradient][index]), rel=1e-5)
@@ -152,11 +152,11 @@ def test_a_wrong_recorded_gradient_drifts_in_itself(told, replay, tmp_path, grad
     assert f"msda-replay stages {tmp_path / 'a.h5'} --element '{name}'" in replay("run", tmp_path / "a.h5", expect=1).out
 
 
-def test_a_cell_that_rounding_chose_drifts_there(told):
-    size, one, half = 9, np.float32(1), np.float32(0.5)
+def test_a_cell_that_rounding_chose_drifts_there(result):
+    size, entry, half = 9, np.float32(1), np.float32(0.5)
 
     def lands_elsewhere(g):
-        narrow = ((g + one) * np.float32(size) - one) * half
+        narrow = ((g + entry) * np.float32(size) - entry) * half
         return np.floor(narrow) != np.floor(((float(g) + 1) * size - 1) / 2)
 
     centres = (np.arange(size) * 2 + 1) / size - 1
@@ -166,17 +166,17 @@ def test_a_cell_that_rounding_chose_drifts_there(told):
                        "grid": np.array([[[[grid, 0.05]]]], np.float32),
                        "grad_output": rng.standard_normal((1, 2, 1, 1)).astype(np.float32)}, {}, "",
                       facts={"interpolation": "bilinear", "padding_mode": "zeros", "align_corners": 0})
-    (element,) = elements_of(told, call, "grad_grid[0,0,0,0]")
+    (element,) = elements_of(result, call, "grad_grid[0,0,0,0]")
     assert element["first_drift"] == "cell"
     assert [row["drifts"] for row in element["stages"] if row["stage"] == "cell"] == [True, False]
 
 
-def test_what_reads_nothing(told):
+def test_what_reads_nothing(result):
     """NaN, and what lies outside: weights of 0 for the one, pixels of 0 for both."""
     call = without_outputs(call_of("2d-float32-bilinear-zeros-0"))
     call.inputs["grid"][0, 0, 0] = np.nan
     call.inputs["grid"][0, 0, 1] = 50
-    nowhere, outside = elements_of(told, call, "grad_grid[0,0,0,1]", "grad_grid[0,0,1,1]")
+    nowhere, outside = elements_of(result, call, "grad_grid[0,0,0,1]", "grad_grid[0,0,1,1]")
     for element in (nowhere, outside):
         values = {(row["stage"], row["component"]): row["values"]["float64"] for row in element["stages"]}
         assert values["grad_grid", "y"] == 0
@@ -193,10 +193,10 @@ def test_other_tensors_are_refused(replay, tmp_path):
     assert "give 4 indices within [2," in replay("stages", tmp_path / "a.h5", "--element", "grad_grid[0]", expect=2).err
 
 
-def test_no_samples(told):
+def test_no_samples(result):
     call = without_outputs(call_of("2d-float32-bilinear-zeros-0"))
     call.inputs["grid"] = call.inputs["grid"][:, :0].copy()
     call.inputs["grad_output"] = call.inputs["grad_output"][:, :, :0].copy()
-    (said,) = told([call])
+    (said,) = result([call])
     assert {stage["stage"]: stage["float64"]["count"] for stage in said["summary"] if stage["float64"]["count"]} == {
         "grad_input": call.inputs["input"].size}

@@ -59,9 +59,9 @@ def imported(tmp_path):
 @pytest.fixture
 def judged(replay, imported):
     def run(given, *options, expect):
-        told = replay("run", imported(given), "--json", "-", *options, expect=expect).json
-        check_schema(told)
-        return told["invocations"][0]
+        result = replay("run", imported(given), "--json", "-", *options, expect=expect).json
+        check_schema(result)
+        return result["invocations"][0]
 
     return run
 
@@ -79,15 +79,15 @@ def test_replays_of_nearest_are_those_of_the_recorded_kernels(judged, dtype):
     forward, inverse = forward_pixels(3, 123), inverse_pixels(3, 123)
     assert (forward != inverse).any() and (inverse == np.arange(123) // 41).all()
     grad = gradient(1, 2, 123, dtype=dtype)
-    told = judged(members("nearest", grad, summed(grad, inverse, 3)), expect=0)
-    assert all(one["mismatched"] == 0 for one in told["comparisons"])
+    result = judged(members("nearest", grad, summed(grad, inverse, 3)), expect=0)
+    assert all(comparison["mismatched"] == 0 for comparison in result["comparisons"])
 
 
 def test_stress_of_nearest_fails_nowhere(replay, imported):
     grad = gradient(1, 2, 123)
     path = imported(members("nearest", grad, summed(grad, inverse_pixels(3, 123), 3)))
-    told = replay("stress", path, "--runs", 10, "--json", "-", expect=0).json
-    assert "cell_boundary" not in str(told)
+    result = replay("stress", path, "--runs", 10, "--json", "-", expect=0).json
+    assert "cell_boundary" not in str(result)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -95,9 +95,9 @@ def test_pixels_that_float32_moves_are_on_a_boundary(judged, dtype):
     """Tensors of float64 have coordinates of float32, too."""
     forward = forward_pixels(3, 123)
     grad = gradient(1, 2, 123, dtype=dtype)
-    told = judged(members("nearest", grad, summed(grad, forward, 3)), expect=1)
-    assert causes_of(told) == {"cell_boundary"}
-    sides = {side["side"]: side for finding in told["findings"] for side in finding["evidence"]["sides"]}
+    result = judged(members("nearest", grad, summed(grad, forward, 3)), expect=1)
+    assert causes_of(result) == {"cell_boundary"}
+    sides = {side["side"]: side for finding in result["findings"] for side in finding["evidence"]["sides"]}
     assert sides["recorded"]["evaluation"] == "as written"
 
 
@@ -120,8 +120,8 @@ def test_where_nothing_is_rounded_an_output_pixel_too_far_is_a_mistake(judged, m
         right = 2 * np.arange(outside) + 1
     judged(members(mode, grad, summed(grad, right, inside)), expect=0)
     for shifted in (np.append(right[1:], -1), np.append(-1, right[:-1])):
-        told = judged(members(mode, grad, summed(grad, shifted, inside)), expect=1)
-        assert causes_of(told) == {"implementation_error"}
+        result = judged(members(mode, grad, summed(grad, shifted, inside)), expect=1)
+        assert causes_of(result) == {"implementation_error"}
 
 
 def test_orders_do_not_begin_with_what_nearest_kernels_overwrite(replay, imported):
@@ -172,8 +172,8 @@ def test_cpu_kernels_heed_no_scale_where_sizes_are_equal_or_doubled(judged, mode
     grad = gradient(1, 2, outside)
     right = grad.reshape(1, 2, inside, outside // inside).sum(3)
     judged(members(mode, grad, right, scale_width=scale), expect=0)
-    told = judged(members(mode, grad, -right, scale_width=scale), expect=1)
-    assert "implementation_error" in causes_of(told)
+    result = judged(members(mode, grad, -right, scale_width=scale), expect=1)
+    assert "implementation_error" in causes_of(result)
 
 
 @pytest.mark.parametrize("kernel", [{}, {"kernel": "upsample_nearest1d_backward_out_frame"}])
@@ -183,8 +183,8 @@ def test_gpu_kernels_heed_it(judged, inside, outside, scale, kernel):
     right = summed(grad, inverse_pixels(inside, outside, scale), inside)
     assert (inverse_pixels(inside, outside, scale) != np.arange(outside) * inside // outside).any()
     judged(members("nearest", grad, right, scale_width=scale, **kernel), expect=0)
-    told = judged(members("nearest", grad, -right, scale_width=scale, **kernel), expect=1)
-    assert "implementation_error" in causes_of(told)
+    printed = judged(members("nearest", grad, -right, scale_width=scale, **kernel), expect=1)
+    assert "implementation_error" in causes_of(printed)
 
 
 @pytest.mark.parametrize("heeds", [False, True])
@@ -194,8 +194,8 @@ def test_which_factor_was_heeded_is_seen_beside_what_the_buffer_held(judged, ins
     grad = gradient(1, 2, outside)
     right = summed(grad, inverse_pixels(inside, outside, scale) if heeds else np.arange(outside) * inside // outside, inside)
     before = np.random.default_rng(7).normal(size=right.shape).astype(np.float32)
-    told = judged(members("nearest", grad, right + before, scale_width=scale) | {"before_grad_input": before}, expect=1)
-    assert causes_of(told) == {"uninitialized_output"}
+    printed = judged(members("nearest", grad, right + before, scale_width=scale) | {"before_grad_input": before}, expect=1)
+    assert causes_of(printed) == {"uninitialized_output"}
 
 
 @pytest.mark.parametrize("size", [1, 1e-4, 1e-12])
@@ -210,8 +210,8 @@ def test_which_factor_was_to_be_heeded_is_seen_in_the_reference(judged):
     right = summed(summed(grad, inverse_pixels(5, 13, 2.7), 5).swapaxes(-1, -2).copy(), inverse_pixels(5, 5, 1.1), 5).swapaxes(-1, -2)
     wrong = summed(grad, inverse_pixels(5, 13), 5)
     assert (right != wrong).any()
-    told = judged(members("nearest", grad, wrong, scale_width=2.7, scale_height=1.1) | {"reference_grad_input": np.ascontiguousarray(right)}, expect=1)
-    assert {cause["at_fault"] for cause in told["judged"]} == {"observed"}
+    result = judged(members("nearest", grad, wrong, scale_width=2.7, scale_height=1.1) | {"reference_grad_input": np.ascontiguousarray(right)}, expect=1)
+    assert {cause["at_fault"] for cause in result["judged"]} == {"observed"}
 
 
 def linear(grad, inside, ratio):
@@ -231,10 +231,10 @@ def test_a_kernel_of_its_own_may_heed_every_factor(judged, mistake):
     grad = gradient(1, 3, 3)
     right = linear(grad, 3, 1 / 1.3).astype(np.float32)
     right[0, 1, 0] *= 1 - mistake
-    told = judged(members("linear", grad, right, scale_width=1.3), expect=int(mistake))
-    assert [one["elements"] for one in told["judged"]] == ["3"] * mistake
-    told = judged(members("linear", grad, right, scale_width=1.3, kernel="aten::upsample_linear1d_backward"), expect=1)
-    assert sum(one["count"] for one in told["judged"]) == 9
+    result = judged(members("linear", grad, right, scale_width=1.3), expect=int(mistake))
+    assert [entry["elements"] for entry in result["judged"]] == ["3"] * mistake
+    result = judged(members("linear", grad, right, scale_width=1.3, kernel="aten::upsample_linear1d_backward"), expect=1)
+    assert sum(entry["count"] for entry in result["judged"]) == 9
 
 
 @pytest.mark.parametrize("kernel, at_fault", [("mine", "observed"), ("aten::upsample_linear1d_backward", "reference")])
@@ -242,8 +242,8 @@ def test_of_two_the_one_that_heeds_the_captures_factor_is_right(judged, kernel, 
     """A kernel that copies, beside a reference that does not: PyTorch's are to copy, others are not."""
     grad = gradient(1, 3, 3)
     reference = linear(grad, 3, 1 / 1.3).astype(np.float32)
-    told = judged(members("linear", grad, grad.copy(), scale_width=1.3, kernel=kernel) | {"reference_grad_input": reference}, expect=1)
-    assert {one["at_fault"] for one in told["judged"]} == {at_fault}
+    result = judged(members("linear", grad, grad.copy(), scale_width=1.3, kernel=kernel) | {"reference_grad_input": reference}, expect=1)
+    assert {entry["at_fault"] for entry in result["judged"]} == {at_fault}
 
 
 def test_a_scale_along_one_axis(judged):

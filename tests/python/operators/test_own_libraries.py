@@ -51,11 +51,11 @@ def by_library(call, libraries, tmp_path):  # noqa: F811
 
 def both_ways(replay, expect, command, capture, *arguments, files):
     """What a command gives for the operator by expressions and by a library, without the times it took."""
-    told = []
+    result = []
     for file in files:
         text = replay(command, capture, "--operator", file, "--json", "-", *arguments, expect=expect).out
-        told.append(json.loads(re.sub(r'"(seconds|wall_s|elapsed)": [0-9.e-]+', '"": 0', text)))
-    return told
+        result.append(json.loads(re.sub(r'"(seconds|wall_s|elapsed)": [0-9.e-]+', '"": 0', text)))
+    return result
 
 
 def test_run_gives_the_same_as_by_expressions(replay, call, by_library, tmp_path):  # noqa: F811
@@ -64,28 +64,28 @@ def test_run_gives_the_same_as_by_expressions(replay, call, by_library, tmp_path
     for result, expect, *arguments in (
             (None, 0), (None, 1, "--atol", "0", "--rtol", "0"), (None, 1, "--atol", "0", "--rtol", "0", "--repeat", "3"),
             (summed(source, segment, order[order != 5]), 1), (summed(source * np.float32(0.9), segment, order), 1)):
-        by_expressions, other = both_ways(replay, expect, "run", call(result), *arguments, files=files)
-        assert by_expressions == other and other["invocations"][0]["operator"] == "segment_sum"
+        by_expressions, another = both_ways(replay, expect, "run", call(result), *arguments, files=files)
+        assert by_expressions == another and another["invocations"][0]["operator"] == "segment_sum"
 
 
 def test_other_commands_give_the_same(replay, call, by_library, tmp_path):  # noqa: F811
     source, segment, order = random_call()
     files = (tmp_path / "segment_sum.json", by_library)
     capture = call()
-    found, other = both_ways(replay, 0, "order", capture, files=files)
-    assert found == other and "one order gives every recorded bit: 20 of 20" in replay("order", capture, "--operator", by_library, expect=0).out
+    found, another = both_ways(replay, 0, "order", capture, files=files)
+    assert found == another and "one order gives every recorded bit: 20 of 20" in replay("order", capture, "--operator", by_library, expect=0).out
     for against in ("float64", "deterministic"):
-        found, other = both_ways(replay, 1, "stress", capture, "--against", against, "--runs", "8", "--atol", "1e-9", "--rtol", "0", files=files)
-        assert found == other
+        found, another = both_ways(replay, 1, "stress", capture, "--against", against, "--runs", "8", "--atol", "1e-9", "--rtol", "0", files=files)
+        assert found == another
     wrong = call(summed(source, segment, order[order != 5]))
     for i, file in enumerate(files):
         replay("minimize", wrong, "--operator", file, "-o", tmp_path / f"small{i}.h5", expect=0)
         page = replay("report", wrong, "--operator", file, "-o", tmp_path / f"{i}.html", expect=1)
         assert "segment_sum" in read_page(tmp_path / f"{i}.html").text and not page.err
-    (small,), (other,) = (read_capture(tmp_path / f"small{i}.h5").invocations for i in (0, 1))
+    (small,), (another,) = (read_capture(tmp_path / f"small{i}.h5").invocations for i in (0, 1))
     assert small.inputs["source"].shape[1] == 1 and small.inputs["source"].shape[0] < ROWS
     for name in small.inputs:
-        assert np.array_equal(small.inputs[name], other.inputs[name])
+        assert np.array_equal(small.inputs[name], another.inputs[name])
     assert "has no intermediate tensors" in replay("stages", wrong, "--operator", by_library, expect=3).err
     assert "has no forward pass" in replay("gradcheck", wrong, "--operator", by_library, expect=3).err
 
@@ -100,8 +100,8 @@ def test_exported(replay, call, by_library, tmp_path):  # noqa: F811
             names = {name.rpartition("/")[2]: name for name in archive.namelist()}
             archive.extract(next(name for short, name in names.items() if short.endswith(".h5")), tmp_path / str(i))
         (exported,) = (tmp_path / str(i)).rglob("*.h5")
-        before, after = (json.loads(replay("run", one, "--operator", file, "--json", "-", expect=1).out)["invocations"][0]
-                         for one in (capture, exported))
+        before, after = (json.loads(replay("run", entry, "--operator", file, "--json", "-", expect=1).out)["invocations"][0]
+                         for entry in (capture, exported))
         assert before["findings"] == after["findings"] != [] and before["digests"] == after["digests"]
         replay("export", capture, "--operator", file, "--to", "tensorboard", "-o", tmp_path / f"events{i}", expect=0)
         for to, name in (("pytest", "no.py"), ("cpp", "no.cpp"), ("npz", "no.npz")):
@@ -136,14 +136,14 @@ def slope(libraries, tmp_path):
 def test_cells_of_the_example(replay, slope, tmp_path):
     invocation, boundaries = samples()
     write_capture(tmp_path / "a.h5", invocation)
-    found, other = both_ways(replay, 1, "run", tmp_path / "a.h5", files=slope)
-    assert found == other and found["verdict"]["causes"] == {"cell_boundary": len(boundaries)} and len(boundaries) > 2
-    assert {finding["index"][0] for finding in other["invocations"][0]["findings"]} == set(boundaries)
-    found, other = both_ways(replay, 1, "run", tmp_path / "a.h5", "--atol", "0", "--rtol", "0", files=slope)
-    assert found == other and found["verdict"]["causes"].keys() == {"cell_boundary", "accumulation_order", "rounding", "ill_conditioned"}
+    found, another = both_ways(replay, 1, "run", tmp_path / "a.h5", files=slope)
+    assert found == another and found["verdict"]["causes"] == {"cell_boundary": len(boundaries)} and len(boundaries) > 2
+    assert {finding["index"][0] for finding in another["invocations"][0]["findings"]} == set(boundaries)
+    found, another = both_ways(replay, 1, "run", tmp_path / "a.h5", "--atol", "0", "--rtol", "0", files=slope)
+    assert found == another and found["verdict"]["causes"].keys() == {"cell_boundary", "accumulation_order", "rounding", "ill_conditioned"}
     # Drawn samples lie in other cells, in each run.
-    found, other = both_ways(replay, 0, "stress", tmp_path / "a.h5", "--against", "float64", "--runs", "20", files=slope)
-    assert found == other
+    found, another = both_ways(replay, 0, "stress", tmp_path / "a.h5", "--against", "float64", "--runs", "20", files=slope)
+    assert found == another
 
 
 def test_wrong_values_of_the_example_are_shrunk(replay, slope, tmp_path):
@@ -152,10 +152,10 @@ def test_wrong_values_of_the_example_are_shrunk(replay, slope, tmp_path):
     write_capture(tmp_path / "a.h5", invocation)
     for i, file in enumerate(slope):
         replay("minimize", tmp_path / "a.h5", "--operator", file, "--element", "grad_x[17]", "-o", tmp_path / f"small{i}.h5", expect=0)
-    (small,), (other,) = (read_capture(tmp_path / f"small{i}.h5").invocations for i in (0, 1))
-    assert len(other.inputs["x"]) < 10
+    (small,), (another,) = (read_capture(tmp_path / f"small{i}.h5").invocations for i in (0, 1))
+    assert len(another.inputs["x"]) < 10
     for name in small.inputs:
-        assert np.array_equal(small.inputs[name], other.inputs[name])
+        assert np.array_equal(small.inputs[name], another.inputs[name])
 
 
 def test_fractions_and_what_an_output_held(replay, libraries, tmp_path):
@@ -187,18 +187,18 @@ def test_fractions_and_what_an_output_held(replay, libraries, tmp_path):
     for values, expect, causes in ((result, 0, set()), (wrong, 1, {"implementation_error"})):
         write_capture(tmp_path / "a.h5", Invocation({"x": x, "v": v, "y": y}, {"y": values.astype(np.float32)}, "", kernel="samples", facts={
             "adapter": "samples", "operator": "samples", "scalars": f"n={count} width={width} alpha={alpha}"}), overwrite=True)
-        found, other = both_ways(replay, expect, "run", tmp_path / "a.h5", files=files)
-        assert found == other and found["verdict"]["causes"].keys() == causes
-        found, other = both_ways(replay, 1, "run", tmp_path / "a.h5", "--atol", "0", "--rtol", "0", files=files)
-        assert found == other and len(found["invocations"][0]["findings"]) >= 50
+        found, another = both_ways(replay, expect, "run", tmp_path / "a.h5", files=files)
+        assert found == another and found["verdict"]["causes"].keys() == causes
+        found, another = both_ways(replay, 1, "run", tmp_path / "a.h5", "--atol", "0", "--rtol", "0", files=files)
+        assert found == another and len(found["invocations"][0]["findings"]) >= 50
 
 
 def refusal(replay, capture, file, fault=None, command="run", **options):
     import os
 
-    told = replay(command, capture, "--operator", file, expect=2, env={**os.environ, **({"MSDA_TEST_FAULT": fault} if fault else {})}, **options)
-    assert told.err.count("\n") == 1 and told.err.startswith("msda-replay: ") and not told.out, told.err
-    return told.err
+    printed = replay(command, capture, "--operator", file, expect=2, env={**os.environ, **({"MSDA_TEST_FAULT": fault} if fault else {})}, **options)
+    assert printed.err.count("\n") == 1 and printed.err.startswith("msda-replay: ") and not printed.out, printed.err
+    return printed.err
 
 
 DESCRIPTIONS = {
@@ -232,8 +232,8 @@ DESCRIPTIONS = {
 
 @pytest.mark.parametrize("fault", DESCRIPTIONS)
 def test_descriptions_that_are_refused(replay, call, by_library, fault):  # noqa: F811
-    told = refusal(replay, call(), by_library, fault)
-    assert DESCRIPTIONS[fault] in told and "libsegment_sum.so: " in told and f"--operator {by_library}: " in told
+    printed = refusal(replay, call(), by_library, fault)
+    assert DESCRIPTIONS[fault] in printed and "libsegment_sum.so: " in printed and f"--operator {by_library}: " in printed
 
 
 # A row outside is one of segment 9, which the first row of the drawn ones belongs to, and so on: the first element with a
@@ -266,9 +266,9 @@ LONG = {"addends loops"}  # until the limit of computing time
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.long) if fault in LONG else fault for fault in ANSWERS])
 def test_answers_that_are_refused(replay, call, by_library, fault):  # noqa: F811
-    told = refusal(replay, call(), by_library, fault)
-    assert ANSWERS[fault] in told
-    assert ("a.h5: " in told and "operator segment_sum: " in told) or "libsegment_sum.so: " in told
+    printed = refusal(replay, call(), by_library, fault)
+    assert ANSWERS[fault] in printed
+    assert ("a.h5: " in printed and "operator segment_sum: " in printed) or "libsegment_sum.so: " in printed
 
 
 @pytest.mark.long
@@ -290,8 +290,8 @@ def test_every_command_refuses(replay, call, by_library, command):  # noqa: F811
     more = [capture] if command == "diff" else []
     import os
 
-    told = replay(command, capture, *more, "--operator", by_library, expect=2, env={**os.environ, "MSDA_TEST_FAULT": "describing crashes"})
-    assert told.err.count("\n") == 1 and "crashes as it is loaded" in told.err
+    printed = replay(command, capture, *more, "--operator", by_library, expect=2, env={**os.environ, "MSDA_TEST_FAULT": "describing crashes"})
+    assert printed.err.count("\n") == 1 and "crashes as it is loaded" in printed.err
 
 
 def test_files_that_are_no_libraries(replay, call, by_library, tmp_path):  # noqa: F811
@@ -362,7 +362,7 @@ def test_the_recorder_loads_no_library(libraries, replay, tmp_path):
     done = record(CLIENT, "--kernel", "scale_add", "--launches", "1", options=["-o", tmp_path / "a.h5", "--adapter", tmp_path / "adapter.json"],
                   MSDA_TEST_MARK=str(mark))
     assert done.returncode == 0, done.stderr
-    assert not mark.exists() and {one.facts["operator"] for one in read_capture(tmp_path / "a.h5").invocations} == {"segment_sum"}
+    assert not mark.exists() and {invocation.facts["operator"] for invocation in read_capture(tmp_path / "a.h5").invocations} == {"segment_sum"}
     # The mark is one that the library leaves.
     import os
 

@@ -31,22 +31,22 @@ def test_from_python(call):
 
 
 def test_another_order_is_no_mistake(replay, call):
-    verdict, told = run(replay, call())
-    assert verdict["at_fault"] == "none" and told["operator"] == "segment_sum"
-    verdict, told = run(replay, call(), "--atol", "0", "--rtol", "0", expect=1)
+    verdict, result = run(replay, call())
+    assert verdict["at_fault"] == "none" and result["operator"] == "segment_sum"
+    verdict, result = run(replay, call(), "--atol", "0", "--rtol", "0", expect=1)
     assert verdict["at_fault"] == "tolerance" and set(verdict["causes"]) == {"accumulation_order"}
     source, segment, _ = random_call()
     exact = np.zeros((SEGMENTS, CHANNELS))
     np.add.at(exact, segment, source.astype(np.float64))
-    for finding in told["findings"]:
+    for finding in result["findings"]:
         assert finding["float64"] == pytest.approx(exact[tuple(finding["index"])], rel=1e-12)
 
 
 def test_a_wrong_formula_is_named(replay, call):
     source, segment, order = random_call()
-    verdict, told = run(replay, call(summed(source, segment, order[order != 5])), expect=1)
+    verdict, result = run(replay, call(summed(source, segment, order[order != 5])), expect=1)
     assert verdict["at_fault"] == "observed" and set(verdict["causes"]) == {"implementation_error"}
-    worst = told["findings"][0]
+    worst = result["findings"][0]
     assert worst["index"][0] == segment[5] and "as if the addend of r 5 were missing" in json.dumps(worst)
     verdict, _ = run(replay, call(summed(source * np.float32(0.9), segment, order)), expect=1)
     assert verdict["at_fault"] == "observed" and set(verdict["causes"]) == {"implementation_error"}
@@ -100,9 +100,9 @@ def test_the_neighbouring_cell_is_a_boundary(replay, tmp_path):
     slope = ((v[cell + 1] - v[cell]) * grad * np.float32(width)).sum(1, dtype=np.float32) * inside
     write_capture(tmp_path / "a.h5", Invocation({"x": x, "v": v, "grad": grad}, {"grad_x": slope}, "", kernel="slope", facts={
         "adapter": "slope", "operator": "slope", "scalars": f"n={count} width={width}"}))
-    verdict, told = run(replay, tmp_path / "a.h5", expect=1)
+    verdict, result = run(replay, tmp_path / "a.h5", expect=1)
     assert verdict["causes"] == {"cell_boundary": int((exact != in_float32).sum())}
-    assert {finding["index"][0] for finding in told["findings"]} == set(np.flatnonzero(exact != in_float32))
+    assert {finding["index"][0] for finding in result["findings"]} == set(np.flatnonzero(exact != in_float32))
 
 
 @pytest.mark.parametrize("change, why", [
@@ -133,8 +133,8 @@ def test_files_and_captures_that_are_refused(replay, call, tmp_path):
         refused = replay("run", call(scalars=scalars), "--operator", adapter, expect=2).err
         assert refused.count("\n") == 1 and why in refused
     # The operator that a capture names is looked up by its adapter, in the files that were given.
-    other = replay("run", call(adapter="other"), "--operator", adapter, expect=3).err
-    assert "an operator of adapter other, and --operator has given segment_sum: give the file of that adapter" in other
+    another = replay("run", call(adapter="other"), "--operator", adapter, expect=3).err
+    assert "an operator of adapter other, and --operator has given segment_sum: give the file of that adapter" in another
     source, segment, order = random_call()
     write_capture(capture, Invocation({"source": source, "segment": segment}, {"sum": summed(source, segment, order)}, "",
                                       facts={"operator": "segment_sum"}, kernel="k"), overwrite=True)
@@ -161,9 +161,9 @@ def test_recorded_and_judged(replay, tmp_path):
     adapter.write_text(json.dumps(mine))
     done = record(CLIENT, "--kernel", "scale_add", "--launches", "2", options=["-o", capture, "--adapter", adapter])
     assert done.returncode == 0, done.stderr
-    assert {one.facts["operator"] for one in read_capture(capture).invocations} == {"scale_add"}
-    verdict, told = run(replay, capture)
-    assert verdict["at_fault"] == "none" and told["operator"] == "scale_add"
+    assert {invocation.facts["operator"] for invocation in read_capture(capture).invocations} == {"scale_add"}
+    verdict, result = run(replay, capture)
+    assert verdict["at_fault"] == "none" and result["operator"] == "scale_add"
     wrong = mine["adapters"][0]["operator"]["outputs"][0]
     wrong["addends"] = "-scale.alpha * x[i, j]"
     adapter.write_text(json.dumps(mine))

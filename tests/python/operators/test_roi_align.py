@@ -64,15 +64,15 @@ def judged(replay, tmp_path):
     def run(given, *options, expect):
         np.savez(tmp_path / "case.npz", **given)
         import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
-        told = replay("run", tmp_path / "case.h5", "--json", "-", *options, expect=expect).json
-        check_schema(told)
-        return told["invocations"][0]
+        result = replay("run", tmp_path / "case.h5", "--json", "-", *options, expect=expect).json
+        check_schema(result)
+        return result["invocations"][0]
 
     return run
 
 
 def causes_of(call):
-    return {(one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+    return {(entry["cause"], entry["at_fault"]): entry["count"] for entry in call["judged"]}
 
 
 # --- The number of points of a bin.
@@ -90,8 +90,8 @@ def test_bins_of_whole_pixels_hide_no_mistake(judged, boxes, rows, columns, alig
     judged(members(boxes, grad, right, aligned=aligned), expect=0)
     wrong = change(right)
     far = int((np.abs(wrong - right) > 2e-3 + 2e-2 * np.abs(right)).sum())
-    told = judged(members(boxes, grad, wrong, aligned=aligned), expect=1)
-    causes = causes_of(told)
+    result = judged(members(boxes, grad, wrong, aligned=aligned), expect=1)
+    causes = causes_of(result)
     accused = sum(causes.get((cause, "observed"), 0) for cause in ("implementation_error", "uninitialized_output"))
     assert accused >= far > 0, causes
 
@@ -104,13 +104,13 @@ def test_a_number_of_points_that_rounding_decides_is_a_boundary(judged):
     grad = gradient(WHOLE, 7, 7)
     written, fused = (roi_align(WHOLE, grad, (1, 2, SIDE, SIDE), 1 / 14, 0, 1, fused=way) for way in (False, True))
     exact = roi_align(WHOLE, grad, (1, 2, SIDE, SIDE), 1 / 14, 0, 1, np.float64)
-    right, other = sorted((written, fused), key=lambda of: np.abs(of - exact).max())
-    far = np.abs(other - exact) > 1e-3 + 1e-2 * np.abs(exact)
+    right, another = sorted((written, fused), key=lambda given: np.abs(given - exact).max())
+    far = np.abs(another - exact) > 1e-3 + 1e-2 * np.abs(exact)
     assert np.abs(right - exact).max() < 1e-5 and far.sum() > 20
-    told = judged({**members(WHOLE, grad, other, scale=1 / 14), "reference_grad_input": right}, expect=1)
-    assert causes_of(told) == {("cell_boundary", "observed"): far.sum()}
-    assert "(cell_boundary, a rounded length makes another number of points)" in told["verdict"]["summary"]
-    why, help_ = told["findings"][0]["why"], told["groups"][0]["help"]
+    result = judged({**members(WHOLE, grad, another, scale=1 / 14), "reference_grad_input": right}, expect=1)
+    assert causes_of(result) == {("cell_boundary", "observed"): far.sum()}
+    assert "(cell_boundary, a rounded length makes another number of points)" in result["verdict"]["summary"]
+    why, help_ = result["findings"][0]["why"], result["groups"][0]["help"]
     assert "a bin of box 0 is 1 pixels" in why and "of points" in why and "with fused multiply-adds" in why and "as written" in why
     assert "sampling_ratio" in help_
     judged({**members(WHOLE, grad, right, scale=1 / 14), "reference_grad_input": exact}, expect=0)
@@ -121,9 +121,9 @@ def test_mistakes_are_found_where_rounding_decides_the_number_of_points(judged, 
     grad = gradient(WHOLE, 7, 7)
     right = roi_align(WHOLE, grad, (1, 2, SIDE, SIDE), 1 / 14, 0, 1, fused=way)
     wrong = right * np.float32(1.05)
-    told = judged(members(WHOLE, grad, wrong, scale=1 / 14), "--atol", 1e-4, "--rtol", 1e-4, expect=1)
-    found = causes_of(told).get(("implementation_error", "observed"), 0)
-    assert found >= 0.95 * (np.abs(right) > 1e-3).sum(), causes_of(told)
+    printed = judged(members(WHOLE, grad, wrong, scale=1 / 14), "--atol", 1e-4, "--rtol", 1e-4, expect=1)
+    found = causes_of(printed).get(("implementation_error", "observed"), 0)
+    assert found >= 0.95 * (np.abs(right) > 1e-3).sum(), causes_of(printed)
 
 
 def test_a_count_of_a_fast_division_is_rounding(judged):
@@ -134,8 +134,8 @@ def test_a_count_of_a_fast_division_is_rounding(judged):
     exact = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64)
     assert np.abs(seven - exact).max() > 4e-3
     for observed in (exact, seven):
-        told = judged(members(boxes, grad, observed, scale=0.3), "--atol", 1e-3, "--rtol", 1e-3, expect=None)
-        assert "implementation_error" not in {cause for cause, _ in causes_of(told)}
+        printed = judged(members(boxes, grad, observed, scale=0.3), "--atol", 1e-3, "--rtol", 1e-3, expect=None)
+        assert "implementation_error" not in {cause for cause, _ in causes_of(printed)}
 
 
 @pytest.mark.parametrize("scale", [0.3, 1 / 7, 1 / 16])
@@ -147,8 +147,8 @@ def test_roundings_of_far_edges_are_within_the_bound(judged, scale, ratio):
     boxes = np.float32(np.concatenate([np.zeros((30, 1)), corners, corners + rng.random((30, 2)) * 2 / scale], 1))
     grad = gradient(boxes, 3, 3)
     right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), np.float32(scale), ratio, 1)
-    told = judged(members(boxes, grad, right, scale=scale, ratio=ratio), "--atol", 0, "--rtol", 0, expect=1)
-    assert {cause for cause, _ in causes_of(told)} <= {"rounding", "ill_conditioned", "accumulation_order"}
+    printed = judged(members(boxes, grad, right, scale=scale, ratio=ratio), "--atol", 0, "--rtol", 0, expect=1)
+    assert {cause for cause, _ in causes_of(printed)} <= {"rounding", "ill_conditioned", "accumulation_order"}
 
 
 # --- Boxes so large that other conventions have more points than any kernel could sample.
@@ -160,9 +160,9 @@ def test_other_conventions_of_huge_boxes_are_not_tried(judged, edge):
     grad = gradient(boxes, 3, 4)
     right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 2, 1, np.float64)
     begin = time.monotonic()
-    told = judged(members(boxes, grad, -right, ratio=2), expect=1)
+    result = judged(members(boxes, grad, -right, ratio=2), expect=1)
     assert time.monotonic() - begin < 20
-    assert ("implementation_error", "observed") in causes_of(told)
+    assert ("implementation_error", "observed") in causes_of(result)
 
 
 def imported(path, given):
@@ -189,9 +189,9 @@ def test_other_calls_beside_one_of_too_many_points_are_judged(replay, tmp_path):
     path = imported(tmp_path / "case.h5", members(boxes, grad, right, ratio=2))
     call, = read_capture(path).invocations
     write_capture(tmp_path / "both.h5", [replace(call, facts={**call.facts, "sampling_ratio": 8192}), call])
-    told = replay("run", tmp_path / "both.h5", "--invocation", "all", "--json", "-", expect=0).json
-    assert [one["id"] for one in told["not_replayed"]] == [0] and "points" in told["not_replayed"][0]["why"]
-    assert [one["id"] for one in told["invocations"]] == [1]
+    result = replay("run", tmp_path / "both.h5", "--invocation", "all", "--json", "-", expect=0).json
+    assert [entry["id"] for entry in result["not_replayed"]] == [0] and "points" in result["not_replayed"][0]["why"]
+    assert [invocation["id"] for invocation in result["invocations"]] == [1]
 
 
 @pytest.mark.parametrize("boxes, stored, scale, ratio", [
@@ -221,16 +221,16 @@ def test_zeros_name_no_convention(judged):
     """Elements are chosen at random: every eighth of an image 20 pixels wide has columns in common."""
     boxes = [[0, 0, 0, 56, 56]]
     grad = gradient(boxes, 7, 7)
-    told = judged(members(boxes, grad, np.zeros((1, 2, SIDE, SIDE)), ratio=2), expect=1)
-    assert "in place of" not in told["verdict"]["summary"]
+    result = judged(members(boxes, grad, np.zeros((1, 2, SIDE, SIDE)), ratio=2), expect=1)
+    assert "in place of" not in result["verdict"]["summary"]
 
 
 def test_aligned_is_named(judged):
     boxes = [[0, 3, 5, 56, 51]]
     grad = gradient(boxes, 7, 7)
     wrong = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 2, 0, np.float64)
-    told = judged(members(boxes, grad, wrong, ratio=2), expect=1)
-    assert told["verdict"]["summary"].count("aligned false in place of true") == 1
+    result = judged(members(boxes, grad, wrong, ratio=2), expect=1)
+    assert result["verdict"]["summary"].count("aligned false in place of true") == 1
 
 
 # --- The order of additions.
@@ -246,8 +246,8 @@ def test_the_order_of_divided_addends_is_read_back(replay, tmp_path, ratio):
     observed = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, ratio, 1)
     np.savez(tmp_path / "case.npz", **members(boxes, grad, observed, ratio=ratio))
     import_case(tmp_path / "case.npz", tmp_path / "case.h5")
-    told = replay("order", tmp_path / "case.h5", "--json", "-").json
-    summary = told["invocations"][0]["summary"]
+    result = replay("order", tmp_path / "case.h5", "--json", "-").json
+    summary = result["invocations"][0]["summary"]
     assert summary["impossible"] == 0 and summary["explained_to_15"] == summary["with_1_to_15"] > 0, summary
 
 

@@ -18,15 +18,15 @@ def judged(replay, tmp_path):
     def run(calls, *options, expect=1):
         path = tmp_path / "a.h5"
         write_capture(path, calls, overwrite=True)
-        told = replay("run", path, "--json", "-", *options, expect=expect).json
-        check_schema(told)
-        return told["invocations"]
+        result = replay("run", path, "--json", "-", *options, expect=expect).json
+        check_schema(result)
+        return result["invocations"]
 
     return run
 
 
 def causes_of(call):
-    return {(one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+    return {(entry["cause"], entry["at_fault"]): entry["count"] for entry in call["judged"]}
 
 
 def whys(call):
@@ -49,9 +49,9 @@ def test_what_pytorch_computed_is_within_tolerance(imported, judged):
 def test_replays_are_within_tolerance(imported, judged):
     """Every mode computes what PyTorch did."""
     for case, call in zip(CASES, judged([imported(case) for case in CASES], expect=0)):
-        sides = {one["observed"]: one for one in call["comparisons"]}
+        sides = {comparison["observed"]: comparison for comparison in call["comparisons"]}
         assert {"recorded", "deterministic", "atomic"} <= set(sides)
-        assert all(one["mismatched"] == 0 for one in call["comparisons"]), case
+        assert all(comparison["mismatched"] == 0 for comparison in call["comparisons"]), case
 
 
 def test_rounding_explains_it_to_the_last_bit(imported, judged):
@@ -130,9 +130,9 @@ def test_a_lost_and_a_doubled_row_are_named(imported, judged):
     call, tensors = index_add(imported)
     row, source = tensors["index"][7], tensors["source"][7]
     call.outputs["sum"][row] -= source
-    told = judged(call)[0]
-    assert causes_of(told) == {("implementation_error", "observed"): 4}
-    assert "the contribution of source row 7 were missing" in whys(told)
+    result = judged(call)[0]
+    assert causes_of(result) == {("implementation_error", "observed"): 4}
+    assert "the contribution of source row 7 were missing" in whys(result)
     call.outputs["sum"][row] += 2 * source
     assert "the contribution of source row 7 were added twice" in whys(judged(call)[0])
 
@@ -140,31 +140,31 @@ def test_a_lost_and_a_doubled_row_are_named(imported, judged):
 def test_what_the_sum_held_belongs_to_it(imported, judged):
     call, tensors = index_add(imported)
     call.outputs["sum"] = call.outputs["sum"] - tensors["before_sum"]
-    told = judged(call)[0]
-    assert set(causes_of(told)) == {("implementation_error", "observed")}
-    assert "what it held before were left out" in whys(told)
+    result = judged(call)[0]
+    assert set(causes_of(result)) == {("implementation_error", "observed")}
+    assert "what it held before were left out" in whys(result)
     call.outputs["sum"] = tensors["before_sum"]
     assert "nothing were added to what it held before" in whys(judged(call)[0])
 
 
 def test_a_buffer_that_was_not_zeroed_is_named_where_it_should_have_been(imported, judged):
     call, tensors = index_add(imported, include_self=0)
-    told = judged(call)[0]
-    assert set(causes_of(told)) == {("uninitialized_output", "observed")}
+    result = judged(call)[0]
+    assert set(causes_of(result)) == {("uninitialized_output", "observed")}
 
 
 def test_a_wrong_convention_is_named(imported, judged):
-    told = judged(imported("scatter_reduce_mean_0-float32", reduce="sum"))[0]
-    assert "reduce mean in place of sum" in told["verdict"]["summary"]
-    told = judged(imported("interpolate_bilinear_1_2d_0-float32", align_corners=0))[0]
-    assert "align_corners true in place of false" in told["verdict"]["summary"]
-    told = judged(imported("interpolate_bicubic_0_2d_0-float32", mode="bilinear"))[0]
-    assert "mode bicubic in place of bilinear" in told["verdict"]["summary"]
-    told = judged(imported("roi_align_1_2-float32", aligned=0))[0]
-    assert "aligned true in place of false" in told["verdict"]["summary"]
-    told = judged(imported("roi_align_0_3-float32", sampling_ratio=2))[0]
-    assert set(causes_of(told)) == {("implementation_error", "observed")}
-    assert "sampling_ratio 3 in place of 2" in told["verdict"]["summary"]
+    result = judged(imported("scatter_reduce_mean_0-float32", reduce="sum"))[0]
+    assert "reduce mean in place of sum" in result["verdict"]["summary"]
+    result = judged(imported("interpolate_bilinear_1_2d_0-float32", align_corners=0))[0]
+    assert "align_corners true in place of false" in result["verdict"]["summary"]
+    result = judged(imported("interpolate_bicubic_0_2d_0-float32", mode="bilinear"))[0]
+    assert "mode bicubic in place of bilinear" in result["verdict"]["summary"]
+    result = judged(imported("roi_align_1_2-float32", aligned=0))[0]
+    assert "aligned true in place of false" in result["verdict"]["summary"]
+    result = judged(imported("roi_align_0_3-float32", sampling_ratio=2))[0]
+    assert set(causes_of(result)) == {("implementation_error", "observed")}
+    assert "sampling_ratio 3 in place of 2" in result["verdict"]["summary"]
 
 
 def test_nearest_pixels_that_no_formula_moves_are_mistakes(imported, judged):
@@ -174,9 +174,9 @@ def test_nearest_pixels_that_no_formula_moves_are_mistakes(imported, judged):
     for output in range(21):  # output pixel 6 landed one pixel early
         moved[0, :, 1 if output == 6 else output // 3] += call.inputs["grad_output"][0, :, output]
     call.outputs["grad_input"] = moved
-    told = judged(call)[0]
-    assert set(causes_of(told)) == {("implementation_error", "observed")}
-    assert sorted(tuple(finding["index"]) for finding in told["findings"]) == [(0, c, x) for c in range(2) for x in (1, 2)]
+    result = judged(call)[0]
+    assert set(causes_of(result)) == {("implementation_error", "observed")}
+    assert sorted(tuple(finding["index"]) for finding in result["findings"]) == [(0, c, x) for c in range(2) for x in (1, 2)]
 
 
 # --- Other commands.
@@ -199,8 +199,8 @@ def test_gradcheck(imported, replay, tmp_path, case):
 def test_the_order_of_additions_is_read_back(imported, replay, tmp_path, case):
     """A CPU adds them one after the other, to what the sum held."""
     write_capture(tmp_path / "a.h5", imported(case))
-    told = replay("order", tmp_path / "a.h5", "--json", "-", expect=0).json
-    summary = told["invocations"][0]["summary"]
+    result = replay("order", tmp_path / "a.h5", "--json", "-", expect=0).json
+    summary = result["invocations"][0]["summary"]
     assert summary["impossible"] == 0 and summary["explained"] == summary["elements"] > 0, summary
 
 
@@ -213,18 +213,18 @@ def test_minimize(imported, replay, tmp_path, case):
     write_capture(tmp_path / "a.h5", call)
     replay("minimize", tmp_path / "a.h5", "-o", tmp_path / "small.h5", expect=0)
     small = read_capture(tmp_path / "small.h5").invocations[0]
-    before, after = (sum(x.size for x in one.inputs.values()) for one in (call, small))
+    before, after = (sum(x.size for x in entry.inputs.values()) for entry in (call, small))
     assert after < before
-    told = replay("run", tmp_path / "small.h5", "--json", "-", expect=1).json
-    assert told["verdict"]["at_fault"] == "observed"
+    result = replay("run", tmp_path / "small.h5", "--json", "-", expect=1).json
+    assert result["verdict"]["at_fault"] == "observed"
 
 
 @pytest.mark.parametrize("case", ["index_add-float32", "scatter_add-float32", "embedding_freq-float32", "interpolate_bilinear_0_2d_0-float32",
                                   "roi_align_1_2-float32"])
 def test_stages(imported, replay, tmp_path, case):
     write_capture(tmp_path / "a.h5", imported(case))
-    told = replay("stages", tmp_path / "a.h5", "--json", "-", expect=0).json
-    assert "contributions" in json.dumps(told)
+    result = replay("stages", tmp_path / "a.h5", "--json", "-", expect=0).json
+    assert "contributions" in json.dumps(result)
     name = gradient_of(case)
     index = ",".join("0" for _ in RECORDED[f"{case}/{name}"].shape)
     replay("stages", tmp_path / "a.h5", "--element", f"{name}[{index}]", expect=0)
@@ -233,14 +233,14 @@ def test_stages(imported, replay, tmp_path, case):
 @pytest.mark.parametrize("case", ["index_add-float32", "interpolate_bilinear_0_2d_0-float32", "roi_align_1_2-float32"])
 def test_stress_and_advise(imported, replay, tmp_path, case):
     write_capture(tmp_path / "a.h5", imported(case))
-    told = replay("stress", tmp_path / "a.h5", "--runs", 20, "--atol", 0, "--rtol", 0, "--json", "-", expect=1).json
-    assert told["operator"] == operator_of(case)
-    assert told["failure_probability"]["estimate"] == 1 and told["elements_out_of_tolerance"] > 0
+    result = replay("stress", tmp_path / "a.h5", "--runs", 20, "--atol", 0, "--rtol", 0, "--json", "-", expect=1).json
+    assert result["operator"] == operator_of(case)
+    assert result["failure_probability"]["estimate"] == 1 and result["elements_out_of_tolerance"] > 0
     replay("stress", tmp_path / "a.h5", "--runs", 20, expect=0)
-    told = replay("advise", tmp_path / "a.h5", "--runs", 20, "--json", "-", expect=0).json
-    assert told["as_it_is"]["failure_probability"]["estimate"] == 0
-    told = replay("advise", tmp_path / "a.h5", "--runs", 20, "--atol", 0, "--rtol", 0, "--json", "-").json
-    assert told["as_it_is"]["failure_probability"]["estimate"] == 1
+    result = replay("advise", tmp_path / "a.h5", "--runs", 20, "--json", "-", expect=0).json
+    assert result["as_it_is"]["failure_probability"]["estimate"] == 0
+    result = replay("advise", tmp_path / "a.h5", "--runs", 20, "--atol", 0, "--rtol", 0, "--json", "-").json
+    assert result["as_it_is"]["failure_probability"]["estimate"] == 1
 
 
 # --- Bad input.

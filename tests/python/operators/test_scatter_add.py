@@ -23,15 +23,15 @@ def path_of(tmp_path):
 @pytest.fixture
 def judged(replay, path_of):
     def run(*options, expect, **members):
-        told = replay("run", path_of(**members), "--json", "-", *options, expect=expect).json
-        check_schema(told)
-        return told["invocations"][0]
+        result = replay("run", path_of(**members), "--json", "-", *options, expect=expect).json
+        check_schema(result)
+        return result["invocations"][0]
 
     return run
 
 
 def causes_of(call):
-    return {(one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+    return {(entry["cause"], entry["at_fault"]): entry["count"] for entry in call["judged"]}
 
 
 # --- What the sum held.
@@ -45,11 +45,11 @@ def causes_of(call):
 def test_orders_begin_with_what_the_sum_held(imported, replay, tmp_path, case, change):  # noqa: F811
     call = imported(case, **change(tensors_of(case)))
     write_capture(tmp_path / "a.h5", call)
-    told = replay("order", tmp_path / "a.h5", "--json", "-", expect=0).json
-    summary = told["invocations"][0]["summary"]
+    result = replay("order", tmp_path / "a.h5", "--json", "-", expect=0).json
+    summary = result["invocations"][0]["summary"]
     assert summary["impossible"] == 0 and summary["explained"] == summary["elements"] > 0, summary
     replayed = replay("run", tmp_path / "a.h5", "--mode", "recorded_order", "--json", "-", expect=0).json
-    sides = {one["observed"]: one for one in replayed["invocations"][0]["comparisons"]}
+    sides = {comparison["observed"]: comparison for comparison in replayed["invocations"][0]["comparisons"]}
     assert sides["recorded_order"]["max_abs"] < 1e-5
 
 
@@ -61,8 +61,8 @@ def test_certificates_begin_with_it_too(judged):
     total = held.copy()
     for row in rng.permutation(9):
         total[0] += source[row]
-    told = judged("--atol", 1e-9, "--rtol", 0, expect=1, index=np.zeros(9, int), source=source, self=held, observed_sum=total)
-    fits = {finding["evidence"]["order"]["fit"] for finding in told["findings"] if "order" in finding["evidence"]}
+    result = judged("--atol", 1e-9, "--rtol", 0, expect=1, index=np.zeros(9, int), source=source, self=held, observed_sum=total)
+    fits = {finding["evidence"]["order"]["fit"] for finding in result["findings"] if "order" in finding["evidence"]}
     assert fits == {"explained"}
 
 
@@ -73,8 +73,8 @@ def test_what_is_not_finite_in_self_is_an_input(judged):
     index = np.array([0, 0, 1, 1, 2, 2])
     total = held.copy()
     np.add.at(total, index, source)
-    told = judged(expect=1, index=index, source=source, self=held, observed_sum=total)
-    finding, = told["findings"]
+    result = judged(expect=1, index=index, source=source, self=held, observed_sum=total)
+    finding, = result["findings"]
     assert finding["evidence"]["first"] == "inputs/self" and finding["evidence"]["first_index"] == [1, 1]
 
 
@@ -90,8 +90,8 @@ def test_kernels_that_sum_before_they_add_lose_no_addend(replay, path_of, kernel
         half = sums.shape[1] // 2
         sums = sums[:, :half] + sums[:, half:]
     path = path_of(index=np.repeat(np.arange(24), 32), source=source, self=held, observed_sum=held + sums, kernel=kernel)
-    told = replay("order", path, "--json", "-", expect=None)
-    assert told.json["invocations"][0]["one_at_a_time"] == impossible
+    printed = replay("order", path, "--json", "-", expect=None)
+    assert printed.json["invocations"][0]["one_at_a_time"] == impossible
     assert ("lost" in replay("order", path).out) <= impossible
 
 
@@ -102,8 +102,8 @@ def test_only_an_infinity_of_the_sums_sign_is_excused(judged, dtype, addend, wro
     source = np.ones((6, 2), dtype)
     source[:3] = addend
     total = np.array([[np.inf, wrong], [3, 3]], dtype)
-    told = judged(expect=1, index=np.array([0, 0, 0, 1, 1, 1]), source=source, observed_sum=total)
-    at_fault = {tuple(finding["index"]): (finding["cause"], finding["at_fault"]) for finding in told["findings"]}
+    result = judged(expect=1, index=np.array([0, 0, 0, 1, 1, 1]), source=source, observed_sum=total)
+    at_fault = {tuple(finding["index"]): (finding["cause"], finding["at_fault"]) for finding in result["findings"]}
     assert at_fault[0, 1][1] == "observed"
     assert at_fault.get((0, 0), ("non_finite", "none"))[1] in ("none", "tolerance")
 
@@ -120,21 +120,21 @@ def many_rows(rows, channels, off):
 
 
 def test_of_many_rows_none_is_named_by_chance(judged):
-    told = judged("--atol", 0.1, "--rtol", 0, expect=1, **many_rows(20_000, 4, 1))
-    assert causes_of(told) == {("implementation_error", "observed"): 1}
-    assert "source row" not in told["findings"][0]["why"]
+    result = judged("--atol", 0.1, "--rtol", 0, expect=1, **many_rows(20_000, 4, 1))
+    assert causes_of(result) == {("implementation_error", "observed"): 1}
+    assert "source row" not in result["findings"][0]["why"]
 
 
 def test_of_few_rows_the_one_is(judged):
     members = many_rows(20, 4, 1)
     members["observed_sum"][0] = members["source"][1:].astype(float).sum(0)
-    told = judged(expect=1, **members)
-    assert all("the contribution of source row 0 were missing" in finding["why"] for finding in told["findings"])
+    result = judged(expect=1, **members)
+    assert all("the contribution of source row 0 were missing" in finding["why"] for finding in result["findings"])
 
 
 def test_many_rows_are_judged(judged):
-    told = judged("--atol", 0.1, "--rtol", 0, expect=1, **many_rows(200_000, 16, slice(None)))
-    assert causes_of(told) == {("implementation_error", "observed"): 16}
+    printed = judged("--atol", 0.1, "--rtol", 0, expect=1, **many_rows(200_000, 16, slice(None)))
+    assert causes_of(printed) == {("implementation_error", "observed"): 16}
 
 
 # --- 16 bits.
@@ -152,10 +152,10 @@ def test_a_mean_whose_sum_overflows(judged):
     total = (total / np.maximum(count, 1)[:, None].astype(np.float16)).astype(np.float16)
     assert np.isinf(total[0]).all() and np.isfinite(total[1:]).all()
     for rows in (slice(None), slice(0, 100)):  # beside finite sums, and without any
-        told = judged(expect=1, index=index[rows], source=source[rows], self=np.zeros_like(total), reduce="mean", include_self=0,
+        result = judged(expect=1, index=index[rows], source=source[rows], self=np.zeros_like(total), reduce="mean", include_self=0,
                       observed_sum=total if rows.stop is None else np.where(np.arange(20)[:, None] == 0, total, np.float16(0)))
-        assert causes_of(told) == {("non_finite", "tolerance"): 8}
-        assert all("partial sums may reach" in finding["why"] for finding in told["findings"])
+        assert causes_of(result) == {("non_finite", "tolerance"): 8}
+        assert all("partial sums may reach" in finding["why"] for finding in result["findings"])
 
 
 def mean_of(source, observed):
@@ -171,12 +171,12 @@ def test_a_count_stops_where_its_type_has_no_next_number(judged, period, observe
     source = ones[:, None].astype(np.float16)
     tolerance = ("--atol", 1e-3, "--rtol", 1e-2)
     for flags in ((), tolerance):
-        told = judged(*flags, expect=1, **mean_of(source, observed))
-        assert causes_of(told) == {("stopped_sum", "observed"): 1}
-    assert "divided by 2048, at which a count of its 4096 addends stops in float16" in told["findings"][0]["why"]
+        result = judged(*flags, expect=1, **mean_of(source, observed))
+        assert causes_of(result) == {("stopped_sum", "observed"): 1}
+    assert "divided by 2048, at which a count of its 4096 addends stops in float16" in result["findings"][0]["why"]
     judged(*tolerance, expect=0, **mean_of(source, ones.mean()))
-    told = judged(expect=1, **mean_of(source, 1.7 * observed))
-    assert causes_of(told) == {("implementation_error", "observed"): 1}
+    result = judged(expect=1, **mean_of(source, 1.7 * observed))
+    assert causes_of(result) == {("implementation_error", "observed"): 1}
 
 
 def test_a_count_in_float32_does_not_stop_there(judged):
@@ -199,11 +199,11 @@ def test_a_sum_stops_where_its_type_has_no_next_number(judged, rows, largest, st
     total = in_turn(source, np.float16).reshape(1, 1)
     exact = source.astype(float).sum()
     assert (abs(total[0, 0] - exact) > 0.1 * exact) == stops
-    told = judged(expect=int(stops), observed_sum=total, **members)
-    assert causes_of(told) == ({("stopped_sum", "observed"): 1} if stops else {})
+    result = judged(expect=int(stops), observed_sum=total, **members)
+    assert causes_of(result) == ({("stopped_sum", "observed"): 1} if stops else {})
     # Less than the sum that has stopped is no stopped sum.
-    told = judged(expect=1, observed_sum=(total * np.float16(0.5)).astype(np.float16), **members)
-    assert causes_of(told) == {("implementation_error", "observed"): 1}
+    result = judged(expect=1, observed_sum=(total * np.float16(0.5)).astype(np.float16), **members)
+    assert causes_of(result) == {("implementation_error", "observed"): 1}
 
 
 def test_a_sum_that_grows_too_fast_is_no_other_order(judged):
@@ -211,9 +211,9 @@ def test_a_sum_that_grows_too_fast_is_no_other_order(judged):
     source = np.full((2800, 1), 0.6, np.float16)
     total = in_turn(source, np.float16).reshape(1, 1)
     assert total[0, 0] > 1.1 * source.sum(dtype=float)
-    told = judged("--atol", 1e-2, "--rtol", 1e-2, expect=1, index=np.zeros(2800, int), source=source, dim_size=1, observed_sum=total)
-    assert causes_of(told) == {("stopped_sum", "observed"): 1}
-    assert "are rounded to a sum's last place" in told["findings"][0]["why"]
+    result = judged("--atol", 1e-2, "--rtol", 1e-2, expect=1, index=np.zeros(2800, int), source=source, dim_size=1, observed_sum=total)
+    assert causes_of(result) == {("stopped_sum", "observed"): 1}
+    assert "are rounded to a sum's last place" in result["findings"][0]["why"]
 
 
 @pytest.mark.parametrize("options", [(), ("--atol", 1e-2, "--rtol", 1e-2)])
@@ -228,12 +228,12 @@ def test_what_only_16_bits_explain_is_counted_apart(judged, adds_in, options):
     np.add.at(exact, index, source.astype(float))
     np.add.at(magnitude, index, abs(source.astype(float)))
     total[0] += 0.125 * (adds_in == np.float16)
-    told = judged(*options, expect=None, index=index, source=source, observed_sum=total.astype(np.float16))
+    result = judged(*options, expect=None, index=index, source=source, observed_sum=total.astype(np.float16))
     off = abs(total.astype(np.float16) - exact)
     beyond = (off > 1e-2 + 1e-2 * abs(exact)) & (off > 300 * 2.0**-24 * magnitude + 2.0**-11 * abs(exact))
-    assert told["verdict"]["explained_by_16_bits"] == beyond.sum()
+    assert result["verdict"]["explained_by_16_bits"] == beyond.sum()
     text = f"Rounding explains {beyond.sum()} elements only as arithmetic in 16 bits"
-    assert (text in told["verdict"]["summary"]) == (beyond.sum() > 10) == (adds_in == np.float16), told["verdict"]["summary"]
+    assert (text in result["verdict"]["summary"]) == (beyond.sum() > 10) == (adds_in == np.float16), result["verdict"]["summary"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -245,8 +245,8 @@ def test_what_is_far_below_the_mean_is_not_looked_at_without_a_tolerance(judged,
     total = source.copy()
     total[500] = units * np.finfo(dtype).eps / 2
     members = {"index": np.arange(999), "source": source, "observed_sum": total}
-    told = judged(expect=int(found), **members)
-    assert causes_of(told) == ({("implementation_error", "observed"): 1} if found else {})
+    result = judged(expect=int(found), **members)
+    assert causes_of(result) == ({("implementation_error", "observed"): 1} if found else {})
     assert causes_of(judged("--atol", 0, "--rtol", 0, expect=1, **members)) == {("implementation_error", "observed"): 1}
 
 
@@ -265,21 +265,21 @@ def test_errors_of_one_sign_are_told(judged, stored, off, options):
     source, index = np.random.default_rng(6).standard_normal((64, 8)).astype(stored), np.arange(64) % 8
     source[24:] = 0
     exact = summed(source, index, 8, np.longdouble)
-    told = judged(*options, expect=None, index=index, source=source, observed_sum=(exact * (1 + np.longdouble(off))).astype(stored))
-    (bias,) = told["biases"]
+    result = judged(*options, expect=None, index=index, source=source, observed_sum=(exact * (1 + np.longdouble(off))).astype(stored))
+    (bias,) = result["biases"]
     assert bias["direction"] == ("away_from_zero" if off > 0 else "towards_zero") and bias["count"] == bias["total"] > 50
     assert bias["chance_bits"] == pytest.approx(bias["total"] - 2) and 1.1 < bias["mean_units"] < 12
-    summary = told["verdict"]["summary"]
+    summary = result["verdict"]["summary"]
     assert f"The errors of sum lean: all of {bias['total']} independent ones are {bias['direction'].replace('_', ' ').replace('zero', '0')}" in summary
-    assert "no kernel is wrong" not in summary and told["verdict"]["grade"] != "good"
-    told = judged(*options, expect=None, index=index, source=source, observed_sum=exact.astype(stored))
-    assert told["biases"] == [] and "lean" not in told["verdict"]["summary"]
+    assert "no kernel is wrong" not in summary and result["verdict"]["grade"] != "good"
+    result = judged(*options, expect=None, index=index, source=source, observed_sum=exact.astype(stored))
+    assert result["biases"] == [] and "lean" not in result["verdict"]["summary"]
 
 
 def test_an_offset_leans_upwards(judged):
     source, index = np.random.default_rng(6).standard_normal((100, 2)).astype(np.float32), np.arange(100)
-    told = judged(expect=None, index=index, source=source, observed_sum=(source.astype(float) + 2e-7).astype(np.float32))
-    assert [bias["direction"] for bias in told["biases"]] == ["upwards"]
+    result = judged(expect=None, index=index, source=source, observed_sum=(source.astype(float) + 2e-7).astype(np.float32))
+    assert [bias["direction"] for bias in result["biases"]] == ["upwards"]
 
 
 def counted(rows):
@@ -304,8 +304,8 @@ def test_right_kernels_lean_to_no_side(judged, name, index, draw):
         for row in order:
             total[index[row]] += source[row]
         total *= np.float32(1 / 41 if mean else 1)
-        told = judged("--atol", 1e-9, "--rtol", 0, expect=None, index=index, source=source, observed_sum=total.astype(stored), **mean)
-        assert told["biases"] == [], told["biases"]
+        result = judged("--atol", 1e-9, "--rtol", 0, expect=None, index=index, source=source, observed_sum=total.astype(stored), **mean)
+        assert result["biases"] == [], result["biases"]
 
 
 @pytest.mark.parametrize("scale", [1, 1e-3, 1e-6])
@@ -316,10 +316,10 @@ def test_a_small_mistake_everywhere_is_none_of_rounding(judged, scale):
     np.add.at(total, index, source)
     judged(expect=0, index=index, source=source, observed_sum=total)
     off = (total * np.float32(1.001)).astype(np.float32)
-    told = judged(expect=1, index=index, source=source, observed_sum=off)
-    ((cause, count),) = causes_of(told).items()  # all but those that are next to nothing beside the others
+    result = judged(expect=1, index=index, source=source, observed_sum=off)
+    ((cause, count),) = causes_of(result).items()  # all but those that are next to nothing beside the others
     assert cause == ("implementation_error", "observed") and count > 990
-    assert told["verdict"]["within_customary"] == count
+    assert result["verdict"]["within_customary"] == count
     judged("--customary", expect=0, index=index, source=source, observed_sum=off)
 
 
@@ -332,13 +332,13 @@ def test_a_kernel_is_not_right_beside_a_wrong_reference(judged):
     total = np.zeros((6, 2), np.float16)
     for row, into in zip(source, index):
         total[into] += row.astype(np.float16)
-    told = judged("--atol", 1e-6, "--rtol", 1e-5, expect=1, index=index, source=source, observed_sum=total.astype(np.float32),
+    result = judged("--atol", 1e-6, "--rtol", 1e-5, expect=1, index=index, source=source, observed_sum=total.astype(np.float32),
                   reference_sum=(1.4 * exact).astype(np.float32))
-    causes = causes_of(told)
+    causes = causes_of(result)
     assert causes["implementation_error", "reference"] == 12 and causes["reduced_precision", "observed"] > 6
-    assert told["verdict"]["at_fault"] == "observed" and "The reference is wrong, too, in 12 elements" in told["verdict"]["summary"]
-    assert "right" not in told["verdict"]["summary"]
-    assert {(group["cause"], group["at_fault"]) for group in told["groups"]} == set(causes)
+    assert result["verdict"]["at_fault"] == "observed" and "The reference is wrong, too, in 12 elements" in result["verdict"]["summary"]
+    assert "right" not in result["verdict"]["summary"]
+    assert {(group["cause"], group["at_fault"]) for group in result["groups"]} == set(causes)
 
 
 # --- Sizes.

@@ -47,12 +47,12 @@ def asked(tmp_path, capsys):
 def test_what_fits_is_what_the_kernel_did(tmp_path, inputs, asked, padding_mode, align_corners):
     line = asked(archive(tmp_path / "a.npz", inputs, padding_mode, align_corners))
     assert "does not state dialect, padding_mode, align_corners, and they are not guessed" in line
-    told = line.split("what fits the observed gradients: ")[1].split(". Give")[0].split("; or ")
+    printed = line.split("what fits the observed gradients: ")[1].split(". Give")[0].split("; or ")
     flags = f"--padding-mode {padding_mode} --align-corners {str(align_corners).lower()}"
     expected = {f"--dialect {dialect} {flags}" for dialect in ("msda_triton", "grid_sample")}
     if (padding_mode, align_corners) == ("zeros", False):
         expected.add("--dialect deformable_detr")
-    assert set(told) == expected
+    assert set(printed) == expected
 
 
 def test_the_flags_that_are_named_answer(tmp_path, inputs, asked):

@@ -125,12 +125,12 @@ class TestOpening:
 
 class TestRunning:
     def test_what_the_command_finds(self, capture, replay):
-        found, told = run(capture), replay("run", capture, "--json", "-", expect=1).json
-        assert found.json == told
+        found, result = run(capture), replay("run", capture, "--json", "-", expect=1).json
+        assert found.json == result
         assert found.at_fault == "observed" and found.summary in repr(found) and not found.within_tolerance
         findings = found.findings()
-        assert [one.name for one in findings] == [
-            f"{one['tensor']}[{','.join(map(str, one['index']))}]" for call in told["invocations"] for one in call["findings"]]
+        assert [finding.name for finding in findings] == [
+            f"{finding['tensor']}[{','.join(map(str, finding['index']))}]" for call in result["invocations"] for finding in call["findings"]]
         (wrong,) = findings.where(tensor="grad_sampling_locations", advisory=False)
         assert (wrong.invocation, wrong.index, wrong.cause) == (1, (0, 3, 1, 0, 1, 0), "implementation_error")
         assert wrong.difference == pytest.approx(5, rel=1e-4)
@@ -229,14 +229,14 @@ class TestReplays:
 
     def test_the_file_of_all_replays(self, capture, tmp_path, replay):
         saved = tmp_path / "replays.h5"
-        told = replay("run", capture, "--save-replays", saved, "--json", "-", expect=1).json
+        result = replay("run", capture, "--save-replays", saved, "--json", "-", expect=1).json
         replay("verify", saved, expect=0)
         with open_capture(saved) as opened:
             assert len(opened) == 2
-            for call, one in zip(opened, told["invocations"]):
+            for call, entry in zip(opened, result["invocations"]):
                 assert set(call.results) == {"float64", "deterministic", "atomic", "grid_sample"}
                 assert call.results["grid_sample"].dialect == "grid_sample" and call.results["float64"].dialect == "msda_triton"
-                for mode, digests in one["digests"].items():
+                for mode, digests in entry["digests"].items():
                     assert {name: tensor.digest for name, tensor in call.results[mode].items()} == digests
         assert "exists" in replay("run", capture, "--save-replays", saved, expect=2).err
         shutil.copyfile(capture, tmp_path / "inputs.h5")
@@ -317,9 +317,9 @@ class TestHostileFiles:
         with open_capture(path) as opened:
             assert not opened[0].outputs["grad_value"][0, count - 1, 0, -5:].any()
             assert np.asarray(opened[1].outputs["grad_value"]).size
-        told = replay("show", path, expect=2).err
-        assert f"{path}: /invocations/000000/outputs/grad_value has " in told
-        assert "use a machine with more memory, or choose another --invocation" in told
+        printed = replay("show", path, expect=2).err
+        assert f"{path}: /invocations/000000/outputs/grad_value has " in printed
+        assert "use a machine with more memory, or choose another --invocation" in printed
         replay("run", path, "--invocation", 1, expect=1)
 
     def test_external_storage(self, capture, tmp_path):
@@ -416,8 +416,8 @@ class TestHostileFiles:
                 value[0]
 
     def test_external_links(self, capture, tmp_path):
-        with h5py.File(tmp_path / "other.h5", "w") as other:
-            other["x"] = np.zeros(3, np.float32)
+        with h5py.File(tmp_path / "other.h5", "w") as another:
+            another["x"] = np.zeros(3, np.float32)
 
         def change(group, folder):
             group["grad_value"] = h5py.ExternalLink(str(folder / "other.h5"), "/x")

@@ -19,7 +19,7 @@ PACKAGE = SOURCE / "tools" / "python"
 
 def labels(path):
     with h5py.File(path) as file:
-        return [one.attrs.get("label", b"") for one in file["invocations"].values()]
+        return [invocation.attrs.get("label", b"") for invocation in file["invocations"].values()]
 
 
 def test_a_test_that_ends_the_process(session, tmp_path):  # noqa: F811

@@ -91,7 +91,7 @@ def test_failures_are_kept_and_explained(three, three_alone, replay, workers, re
         assert path.stat().st_mode & 0o777 == 0o600
         # The element that pytest's assertion was about, with its tolerance and its reference.
         result = replay("run", path, "--json", "-", expect=1).json
-        (finding,) = [one for one in result["invocations"][0]["findings"] if not one.get("advisory")]
+        (finding,) = [finding for finding in result["invocations"][0]["findings"] if not finding.get("advisory")]
         assert (finding["tensor"], finding["index"], finding["against"]) == (tensor, index, "reference")
         assert result["invocations"][0]["tolerance"] == dict(zip(("atol", "rtol"), tolerance))
         assert "The reference is wrong, the recorded kernel right" in section and result["verdict"]["at_fault"] == "reference"
@@ -118,7 +118,7 @@ def test_what_a_run_without_failures_leaves(session, tmp_path):
 
 def test_junit(three):
     _, folder = three()
-    cases = {case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")}
+    cases = {case.get("name"): {entry.get("name"): entry.get("value") for entry in case.iter("property")}
              for case in xml.etree.ElementTree.parse(folder / "junit.xml").iter("testcase")}
     assert cases["test_passes"] == {}
     assert cases["test_fails"]["msda_capture"] == str(folder / "msda-captures" / "test_it.py-test_fails.h5")
@@ -331,7 +331,7 @@ def test_whose_calls_a_capture_has(session, replay):
             assert False
     """)
     assert done.status == 1
-    labels = {name: [one.facts["label"].partition("::")[2] for one in done.invocations(name)] for name in done.captures}
+    labels = {name: [entry.facts["label"].partition("::")[2] for entry in done.invocations(name)] for name in done.captures}
     assert labels == {
         "test_it.py-test_shared.h5": ["shared (module fixture)"],
         "test_it.py-test_own.h5": ["test_own (setup)", "test_own"],
@@ -366,8 +366,8 @@ def test_the_headline_says_whose_side_is_whose(session):
             np.testing.assert_allclose(actual=found["grad_value"], desired=off_by_two(found), rtol=1e-3, atol=1e-4)
     """, "--junitxml=junit.xml")
     assert done.status == 1 and len(done.captures) == 2
-    says = {case.get("name"): one.get("value") for case in xml.etree.ElementTree.parse(done.folder / "junit.xml").iter("testcase")
-            for one in case.iter("property") if one.get("name") == "msda_verdict"}
+    says = {case.get("name"): entry.get("value") for case in xml.etree.ElementTree.parse(done.folder / "junit.xml").iter("testcase")
+            for entry in case.iter("property") if entry.get("name") == "msda_verdict"}
     assert all(text.startswith("The reference is wrong") for text in says.values())
     whose = "The recorded grad_value is the test's `desired`, the reference its `actual`."
     assert says["test_new_kernel"].endswith(whose) and "`" not in says["test_as_usual"]
@@ -412,7 +412,7 @@ def test_a_crashed_session(session, tmp_path):
         time.sleep(0.1)
     done = session("def test_it(): pass")
     assert done.status == 0 and "an earlier session was interrupted in test_it.py::test_crash" in done.out
-    assert [one.facts["label"] for one in done.invocations("test_it.py-test_crash.h5")] == ["test_it.py::test_crash"]
+    assert [entry.facts["label"] for entry in done.invocations("test_it.py-test_crash.h5")] == ["test_it.py::test_crash"]
     assert list(done.captures) == ["test_it.py-test_crash.h5"]  # no folder of the session is left
 
 
@@ -479,7 +479,7 @@ def test_torch(session, replay):
     (invocation,) = done.invocations("test_it.py-test_it.h5")
     assert (invocation.atol, invocation.rtol) == (1e-5, 1.3e-6) and "no message of ours" in done.out
     result = replay("run", done.captures["test_it.py-test_it.h5"], "--json", "-", expect=1).json
-    assert [(one["tensor"], one["index"]) for one in result["invocations"][0]["findings"] if one["against"] == "reference"] == [
+    assert [(finding["tensor"], finding["index"]) for finding in result["invocations"][0]["findings"] if finding["against"] == "reference"] == [
         ("grad_attention_weights", [0, 7, 1, 1, 0])]
 
 
@@ -497,12 +497,12 @@ def test_where_an_array_lies_in_an_output(tmp_path, problem, rng, shown):
     path = tmp_path / "a.h5"
     write_capture(path, Invocation(inputs, outputs, "msda_triton"))
     found = outputs["grad_value"]
-    told = attach(path, [Comparison(shown(found), shown(found + 1), 0.5, 0.25, True, "an assertion")], {})
+    printed = attach(path, [Comparison(shown(found), shown(found + 1), 0.5, 0.25, True, "an assertion")], {})
     (invocation,) = read_capture(path).invocations
     if np.array_equal(shown(found), found[..., ::-1]):  # no layout, but other numbers
-        assert told.by == [] and invocation.results == {} and invocation.atol is None
+        assert printed.by == [] and invocation.results == {} and invocation.atol is None
     else:
-        assert told.by == ["an assertion"] and invocation.atol == 0.5
+        assert printed.by == ["an assertion"] and invocation.atol == 0.5
         np.testing.assert_array_equal(invocation.results["reference"].tensors["grad_value"], found + 1)
     assert subprocess.run([REPLAY, "verify", path], capture_output=True).returncode == 0
 
@@ -519,8 +519,8 @@ def attached(tmp_path, problem, rng):
         inputs = problem(rng, channels=4, heads=3)
         outputs = change({name: array.astype(np.float32) for name, array in backward(inputs).items()})
         write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "msda_triton"), overwrite=True)
-        told = attach(tmp_path / "a.h5", make(outputs), dict(marker))
-        return told, read_capture(tmp_path / "a.h5").invocations[0]
+        printed = attach(tmp_path / "a.h5", make(outputs), dict(marker))
+        return printed, read_capture(tmp_path / "a.h5").invocations[0]
 
     return run
 
@@ -529,12 +529,12 @@ def test_a_reference_is_taken_only_with_its_own_tolerance(attached):
     def make(outputs):
         return [Comparison(array, array + 1, atol, 0.0, False, name) for (name, array), atol in zip(outputs.items(), (0.5, 0.125, 0.5))]
 
-    told, invocation = attached(make)
-    assert told.by == ["grad_value", "grad_attention_weights"] and (invocation.atol, invocation.rtol) == (0.5, 0)
+    result, invocation = attached(make)
+    assert result.by == ["grad_value", "grad_attention_weights"] and (invocation.atol, invocation.rtol) == (0.5, 0)
     assert set(invocation.results["reference"].tensors) == {"grad_value", "grad_attention_weights"}
-    assert told.otherwise_judged == {(0, "grad_sampling_locations")}
-    told, invocation = attached(make, marker={"atol": 1.0, "rtol": 0.0})  # it is the tolerance of all
-    assert len(invocation.results["reference"].tensors) == 3 and invocation.atol == 1 and not told.otherwise_judged
+    assert result.otherwise_judged == {(0, "grad_sampling_locations")}
+    result, invocation = attached(make, marker={"atol": 1.0, "rtol": 0.0})  # it is the tolerance of all
+    assert len(invocation.results["reference"].tensors) == 3 and invocation.atol == 1 and not result.otherwise_judged
 
 
 def test_unrelated_constants_are_no_output(attached):
@@ -545,23 +545,23 @@ def test_unrelated_constants_are_no_output(attached):
         return lambda _: [Comparison(array, array + 1, 0.5, 0.25, True, "an assertion")]
 
     size = attached(lambda _: [])[1].outputs["grad_value"].shape
-    told, invocation = attached(compare(np.zeros(int(np.prod(size)), np.float32)), zeros)
-    assert not told.by and not invocation.results and invocation.atol is None
-    told, invocation = attached(compare(np.zeros(size, np.float32)), zeros)
-    assert told.by and set(invocation.results["reference"].tensors) == {"grad_value"}
+    result, invocation = attached(compare(np.zeros(int(np.prod(size)), np.float32)), zeros)
+    assert not result.by and not invocation.results and invocation.atol is None
+    result, invocation = attached(compare(np.zeros(size, np.float32)), zeros)
+    assert result.by and set(invocation.results["reference"].tensors) == {"grad_value"}
 
 
 def test_of_two_outputs_with_the_same_numbers_none_is_guessed(attached):
     def both(outputs):
         return {**outputs, "twin": outputs["grad_value"]}
 
-    told, invocation = attached(lambda outputs: [Comparison(outputs["grad_value"], outputs["grad_value"] + 1, 0.5, 0, True, "x")], both)
-    assert not told.by and not invocation.results
+    printed, invocation = attached(lambda outputs: [Comparison(outputs["grad_value"], outputs["grad_value"] + 1, 0.5, 0, True, "x")], both)
+    assert not printed.by and not invocation.results
 
 
 def test_an_assertion_without_a_reference_tells_nothing(attached):
-    told, invocation = attached(lambda outputs: [Comparison(outputs["grad_value"], np.float32(0), 0.5, 0.0, True, "to zero")])
-    assert not told.by and not invocation.results and invocation.atol is None
+    printed, invocation = attached(lambda outputs: [Comparison(outputs["grad_value"], np.float32(0), 0.5, 0.0, True, "to zero")])
+    assert not printed.by and not invocation.results and invocation.atol is None
 
 
 def test_names():

@@ -67,8 +67,8 @@ def test_attention_equals_that_of_pytorchs_own_operations(device):
     inputs = attention_inputs(device, torch.float64)
     (output, found), (expected_output, expected) = gradients(detr, inputs), gradients(by_grid_sample, inputs)
     torch.testing.assert_close(output, expected_output, rtol=1e-12, atol=1e-12)
-    for one, other in zip(found, expected):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    for entry, another in zip(found, expected):
+        torch.testing.assert_close(entry, another, rtol=1e-10, atol=1e-10)
 
 
 @on_devices
@@ -77,8 +77,8 @@ def test_attention_has_the_same_bits_on_every_run_and_machine(device, dtype):
     _, first = gradients(detr, attention_inputs(device, dtype))
     _, again = gradients(detr, attention_inputs(device, dtype))
     _, on_cpu = gradients(detr, attention_inputs("cpu", dtype))
-    for one, two, three in zip(first, again, on_cpu):
-        assert one.dtype == dtype and torch.equal(one, two) and torch.equal(one.cpu(), three)
+    for entry, two, three in zip(first, again, on_cpu):
+        assert entry.dtype == dtype and torch.equal(entry, two) and torch.equal(entry.cpu(), three)
 
 
 @on_devices
@@ -94,8 +94,8 @@ def test_msda_triton_arguments(device, padding_mode, align_corners):
     arrays = [tensor.detach().cpu().numpy() for tensor in (value, locations, weights, grad_output)]
     expected = cpu.backward(arrays[0], LEVELS.numpy(), *arrays[1:], dialect="msda_triton", padding_mode=padding_mode,
                             align_corners=align_corners)  # fmt: skip
-    for one, other in zip(found, expected.values()):
-        assert np.array_equal(one.cpu().numpy(), other)
+    for entry, another in zip(found, expected.values()):
+        assert np.array_equal(entry.cpu().numpy(), another)
 
 
 @on_devices
@@ -121,8 +121,8 @@ def test_attention_under_autocast_mixes_types(device):
 def test_attention_compiled(device):
     inputs = attention_inputs(device)
     compiled = torch.compile(detr, backend="aot_eager", fullgraph=True)
-    for one, other in zip(gradients(compiled, inputs)[1], gradients(detr, inputs)[1]):
-        assert torch.equal(one, other)
+    for entry, another in zip(gradients(compiled, inputs)[1], gradients(detr, inputs)[1]):
+        assert torch.equal(entry, another)
 
 
 @on_devices
@@ -164,8 +164,8 @@ def test_only_wanted_gradients_of_an_attention_are_computed(wanted):
     assert list(receipt.calls[0]["outputs"]) == [name for name, keep in zip(names, wanted) if keep]
     everything = attention_inputs("cpu")
     detr(*everything).sum().backward()
-    for one, all_of_it, keep in zip(inputs, everything, wanted):
-        assert (torch.equal(one.grad, all_of_it.grad) if keep else one.grad is None)
+    for entry, all_of_it, keep in zip(inputs, everything, wanted):
+        assert (torch.equal(entry.grad, all_of_it.grad) if keep else entry.grad is None)
 
 
 def sampled(device, dtype=torch.float32, dimensions=2, seed=1):
@@ -190,8 +190,8 @@ def test_grid_sample_is_replaced_by_the_same_formula(device, dimensions, mode, p
     with deterministic(device, receipt):
         _, found = gradients(sample, inputs)
     assert [call["operator"] for call in receipt.calls] == ["grid_sample_backward"]  # Ours ran.
-    for one, other in zip(found, expected):
-        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    for entry, another in zip(found, expected):
+        torch.testing.assert_close(entry, another, rtol=1e-10, atol=1e-10)
 
 
 @on_devices
@@ -203,8 +203,8 @@ def test_grid_sample_has_the_cpus_bits(device, dtype):
         # PyTorch has no forward pass in 16 bits on some CPUs: the backward pass alone.
         if dtype in (torch.float32, torch.float64):
             _, on_cpu = gradients(sample, sampled("cpu", dtype))
-            for one, other in zip(found, on_cpu):
-                assert one.dtype == dtype and torch.equal(one.cpu(), other)
+            for entry, another in zip(found, on_cpu):
+                assert entry.dtype == dtype and torch.equal(entry.cpu(), another)
 
 
 def test_pytorchs_own_kernels_return_after_the_last_context():
@@ -239,10 +239,10 @@ def test_grid_sample_compiled_and_in_a_layer(device):
     inputs = sampled(device)
     sample = lambda image, grid: grid_sample(image * 2, grid, align_corners=False).relu()  # noqa: E731
     with deterministic(device):
-        for one, other in zip(
+        for entry, another in zip(
             gradients(torch.compile(sample, backend="aot_eager"), inputs)[1], gradients(sample, inputs)[1]
         ):
-            assert torch.equal(one, other)
+            assert torch.equal(entry, another)
 
 
 def test_what_counts_is_where_a_compiled_backward_pass_runs():
@@ -289,8 +289,8 @@ def test_calls_can_be_captured_into_a_cuda_graph():
         with torch.cuda.graph(graph):
             found = backward()
     graph.replay()
-    for one, other in zip(found, expected):
-        assert torch.equal(one, other)
+    for entry, another in zip(found, expected):
+        assert torch.equal(entry, another)
 
 
 def test_receipts_tell_the_first_difference(tmp_path):
@@ -301,22 +301,22 @@ def test_receipts_tell_the_first_difference(tmp_path):
             gradients(detr, attention_inputs("cpu", seed=seed))
         return receipt
 
-    one, same, other = receipt_of(0), receipt_of(0), receipt_of(3)
-    one.write(tmp_path / "one.json")
-    assert read_receipt(tmp_path / "one.json") == one == same and one.difference(same) is None
-    assert one.difference(other).startswith("call 1 (attention_backward): inputs differ: value")
-    one.write(tmp_path / "one.h5")
-    assert read_receipt(tmp_path / "one.h5") == one and read_receipt(tmp_path / "one.h5").difference(other) == one.difference(other)
-    assert one.calls[0]["bytes"]["inputs/grid"] == 4 * 2 * 5 * 6 * 2 and one.calls[0]["bytes"].keys() == {
-        f"{role}/{name}" for role in ("inputs", "outputs") for name in one.calls[0][role]}
-    assert one.difference(Receipt(one.calls[:1])) == "2 calls here, 1 there"
-    wrong = Receipt(json.loads(json.dumps(one.calls)))
+    entry, same, another = receipt_of(0), receipt_of(0), receipt_of(3)
+    entry.write(tmp_path / "one.json")
+    assert read_receipt(tmp_path / "one.json") == entry == same and entry.difference(same) is None
+    assert entry.difference(another).startswith("call 1 (attention_backward): inputs differ: value")
+    entry.write(tmp_path / "one.h5")
+    assert read_receipt(tmp_path / "one.h5") == entry and read_receipt(tmp_path / "one.h5").difference(another) == entry.difference(another)
+    assert entry.calls[0]["bytes"]["inputs/grid"] == 4 * 2 * 5 * 6 * 2 and entry.calls[0]["bytes"].keys() == {
+        f"{role}/{name}" for role in ("inputs", "outputs") for name in entry.calls[0][role]}
+    assert entry.difference(Receipt(entry.calls[:1])) == "2 calls here, 1 there"
+    wrong = Receipt(json.loads(json.dumps(entry.calls)))
     wrong.calls[0]["outputs"]["grad_grid"] = "xxh3-128:0"
-    assert one.difference(wrong) == "call 0 (grid_sample_backward): outputs differ: grad_grid"
-    wrong = Receipt(json.loads(json.dumps(one.calls)))
+    assert entry.difference(wrong) == "call 0 (grid_sample_backward): outputs differ: grad_grid"
+    wrong = Receipt(json.loads(json.dumps(entry.calls)))
     wrong.calls[1]["outputs"]["grad_query"] = "xxh3-128:0"  # which only the other has
-    assert one.difference(wrong) == wrong.difference(one) == "call 1 (attention_backward): outputs differ: grad_query"
-    call = one.calls[0]
+    assert entry.difference(wrong) == wrong.difference(entry) == "call 1 (attention_backward): outputs differ: grad_query"
+    call = entry.calls[0]
     for content in ([1], {"format": "msda-receipt", "calls": {}}, *({"format": "msda-receipt", "calls": wrong_calls} for wrong_calls in (
             [[]], [{**call, "operator": 1}], [{**call, "inputs": []}], [{**call, "outputs": {"grad_grid": 1}}], [{**call, "options": None}],
             [{**call, "bytes": {"inputs/grid": -1}}]))):
@@ -335,15 +335,15 @@ def test_receipts_tell_conventions_types_and_shapes():
             multiscale_deformable_attention(value, LEVELS, locations, weights, padding, align_corners).sum().backward()
         return receipt
 
-    one = receipt_of()
-    assert one.calls[0]["options"] == {
+    entry = receipt_of()
+    assert entry.calls[0]["options"] == {
         "interpolation": "bilinear", "padding_mode": "zeros", "align_corners": False, "grad_output": "float32 [2, 3, 5, 6]",
         "input": "float32 [2, 3, 9, 10]", "grid": "float32 [2, 5, 6, 2]"}
-    assert one.calls[1]["options"]["dialect"] == "msda_triton" and one.calls[1]["options"]["padding_mode"] == "zeros"
+    assert entry.calls[1]["options"]["dialect"] == "msda_triton" and entry.calls[1]["options"]["padding_mode"] == "zeros"
     for change, names in (({"padding_mode": "border"}, "padding_mode"), ({"align_corners": True}, "align_corners"), ({"mode": "nearest"}, "interpolation"),
                           ({"dtype": torch.float64}, "grad_output, input, grid")):
-        assert one.difference(receipt_of(**change)) == f"call 0 (grid_sample_backward): options differ: {names}"
-    assert Receipt(one.calls[1:]).difference(Receipt(receipt_of(padding_mode="border").calls[1:])).endswith("options differ: padding_mode")
+        assert entry.difference(receipt_of(**change)) == f"call 0 (grid_sample_backward): options differ: {names}"
+    assert Receipt(entry.calls[1:]).difference(Receipt(receipt_of(padding_mode="border").calls[1:])).endswith("options differ: padding_mode")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
@@ -410,13 +410,13 @@ def scattered(device, dtype=torch.float64):
         ("index_add", lambda: numbers(50, 5).index_add_(0, rows, numbers(600, 5, seed=5), alpha=0.5)),
         ("index_add", lambda: torch.index_add(numbers(4, 50, 2), -2, rows, numbers(4, 600, 2, seed=5))),
         ("index_add", lambda: torch.index_add(numbers(()), 0, 0 * rows[0], numbers((), seed=5))),
-        ("index_add", lambda: backward(table, lambda of: of.index_select(0, rows))),
+        ("index_add", lambda: backward(table, lambda given: given.index_select(0, rows))),
         ("scatter_add", lambda: numbers(50, 5).scatter_add_(0, rows[:, None].expand(600, 3), numbers(600, 4, seed=5))),
         ("scatter_add", lambda: torch.scatter_add(numbers(4, 50), 1, rows.reshape(3, 200), numbers(3, 200, seed=5))),
-        ("scatter_add", lambda: backward(table, lambda of: of.gather(1, rows.reshape(50, 12) % 5))),
-        ("embedding_dense_backward", lambda: backward(table, lambda of: functional.embedding(rows, of, 3))),
+        ("scatter_add", lambda: backward(table, lambda given: given.gather(1, rows.reshape(50, 12) % 5))),
+        ("embedding_dense_backward", lambda: backward(table, lambda given: functional.embedding(rows, given, 3))),
         ("embedding_dense_backward",
-         lambda: backward(table, lambda of: functional.embedding(rows.reshape(2, 300), of, scale_grad_by_freq=True))),
+         lambda: backward(table, lambda given: functional.embedding(rows.reshape(2, 300), given, scale_grad_by_freq=True))),
         ("interpolate_backward", resized(weight[:, :, 0], "linear", 13)),
         ("interpolate_backward", resized(weight, "bilinear", (13, 20))),
         ("interpolate_backward", resized(weight, "bilinear", (3, 15), align_corners=True)),
@@ -719,8 +719,8 @@ def test_calls_by_ctypes_have_the_same_results(device, monkeypatch):
 
     found = results()
     monkeypatch.setattr(calls, "native", lambda: None)
-    for one, other in zip(found, results()):
-        assert torch.equal(one, other)
+    for entry, another in zip(found, results()):
+        assert torch.equal(entry, another)
 
 
 def ends_in_all(device):
@@ -756,8 +756,8 @@ def test_compiled_functions_run_what_is_replaced_where_they_run(device, backend)
     assert operators == sorted(2 * names)
     assert all(map(torch.equal, found, expected))
     with receipts_kept(outside):
-        for one, other in zip(torch.autograd.grad(compiled(*inputs), inputs), expected):
-            torch.testing.assert_close(one, other)
+        for entry, another in zip(torch.autograd.grad(compiled(*inputs), inputs), expected):
+            torch.testing.assert_close(entry, another)
     assert not outside.calls
 
 

@@ -347,8 +347,8 @@ def test_a_replaced_sum_is_handed_over_and_returns_what_it_wrote_to(of_class, by
     assert add(tensors[0], -2, tensors[1], tensors[2]) is tensors[0]
     [(call, (options, _, stream))] = called.calls
     assert (call.scale, call.dim, call.include_self, call.padding) == (libmsda.SCATTER_SCALES["sum"], 0, 1, -1)
-    of = [(array.ctypes.data, libmsda.DTYPES[array.dtype.name], array.shape, tensor.stride()) for array, tensor in zip((index, source), tensors[1:])]
-    assert [facts(call.index), facts(call.source)] == of
+    given = [(array.ctypes.data, libmsda.DTYPES[array.dtype.name], array.shape, tensor.stride()) for array, tensor in zip((index, source), tensors[1:])]
+    assert [facts(call.index), facts(call.source)] == given
     assert options is None and stream == STREAM + GPU + (200 if of_class is Exchanged else 0) and not otherwise.calls
 
 
@@ -425,7 +425,7 @@ def test_what_is_unusual_about_rows_that_are_put_is_left_to_pytorch(exchanging):
     to, index, values = np.zeros((5, 3)), np.arange(4), np.ones((4, 3))
     memory = np.zeros(60)
     own, number = Exchanged(to), Exchanged(index)
-    for self, indices, of, *more in (
+    for self, indices, given, *more in (
         (own, [number], values, True), (own, [number, number], values), (own, [None, number], values), (own, [None], values), (own, [], values),
         (own, number, values), (own, [Exchanged(index > 2)], values), (own, [Exchanged(index[:, None])], values[:, None]),
         (own, [Exchanged(index.astype(np.uint8))], values), (own, [Exchanged(index, device=None)], values), (own, [Unread(index)], values),
@@ -436,7 +436,7 @@ def test_what_is_unusual_about_rows_that_are_put_is_left_to_pytorch(exchanging):
         (Exchanged(memory[:15].reshape(5, 3)), [number], memory[14:26].reshape(4, 3)),
         (Exchanged(memory[:15].reshape(5, 3)), [Exchanged(memory.view(np.int64)[14:18])], values)):  # fmt: skip
         put, called, otherwise = put_by(exchanging)
-        arguments = (self, indices, Exchanged(of), *more)
+        arguments = (self, indices, Exchanged(given), *more)
         assert put(*arguments) == "otherwise" and not called.calls
         assert otherwise.calls == [(arguments, {})]
     put, called, otherwise = put_by(exchanging)

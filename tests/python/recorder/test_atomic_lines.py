@@ -48,7 +48,7 @@ def test_the_line_of_an_inlined_atomic(replay, captured, architecture):
     (place,) = atomics(replay, capture)
     *inner, outermost = place["lines"]
     assert (place["opcode"], place["count"]) == ("RED", 1) and outermost == {"file": str(PROGRAM), "line": ATOMIC_LINE}
-    assert [one["file"].rsplit("/", 1)[1] for one in inner] == ["sm_20_atomic_functions.hpp"]
+    assert [entry["file"].rsplit("/", 1)[1] for entry in inner] == ["sm_20_atomic_functions.hpp"]
     text = replay("show", capture, expect=0).out
     assert re.search(rf"^    RED at {re.escape(str(PROGRAM))}:{ATOMIC_LINE}, through sm_20_atomic_functions.hpp:\d+$", text, re.M)
 
@@ -64,7 +64,7 @@ def test_poison_names_the_line(replay, captured):
     done = replay("run", captured("order_only"), "--mode", "original", "--poison", expect=0, env=on_stand_in())
     assert f"    RED at {PROGRAM}:{ATOMIC_LINE}, through" in done.out
     done = replay("run", captured("order_only"), "--mode", "original", "--poison", "--json", "-", expect=0, env=on_stand_in())
-    assert [one["lines"][-1]["line"] for one in done.json["relaunched"][0]["poison"]["atomics"]] == [ATOMIC_LINE]
+    assert [atomic["lines"][-1]["line"] for atomic in done.json["relaunched"][0]["poison"]["atomics"]] == [ATOMIC_LINE]
 
 
 @needs_nvcc

@@ -23,16 +23,16 @@ def doctor(*arguments, program=REPLAY, **variables):
     """Runs it with --json; returns the exit status, the result, and the checks by name."""
     done = subprocess.run([program, "doctor", "--json", "-", *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=120,
                           env=environment(**variables))
-    told = json.loads(done.stdout)
-    jsonschema.validate(told, SCHEMA)
-    assert done.returncode == (0 if told["ready"] else 1), done.stderr
-    assert told["ready"] == all(check["status"] != "error" for check in told["checks"])
-    return told, {check["name"]: check for check in told["checks"]}
+    result = json.loads(done.stdout)
+    jsonschema.validate(result, SCHEMA)
+    assert done.returncode == (0 if result["ready"] else 1), done.stderr
+    assert result["ready"] == all(check["status"] != "error" for check in result["checks"])
+    return result, {check["name"]: check for check in result["checks"]}
 
 
 def watched(*command, options=(), **variables):
-    told, checks = doctor(*options, "--", *command, **variables)
-    return checks["program"], told["program"]
+    result, checks = doctor(*options, "--", *command, **variables)
+    return checks["program"], result["program"]
 
 
 def test_a_program_that_clears_the_environment(target):  # noqa: F811
@@ -46,8 +46,8 @@ def test_a_program_that_clears_the_environment(target):  # noqa: F811
 
 
 def test_a_machine_that_can_record(replay, tmp_path):
-    told, checks = doctor(TMPDIR=tmp_path, MSDA_RECORD_ADAPTERS="")
-    assert told["ready"] and "program" not in told
+    result, checks = doctor(TMPDIR=tmp_path, MSDA_RECORD_ADAPTERS="")
+    assert result["ready"] and "program" not in result
     assert checks["recording"]["status"] == "ok" and checks["installation"]["status"] == "ok"
     version = subprocess.run([REPLAY, "--version"], capture_output=True, text=True).stdout
     assert checks["hdf5"]["summary"] == "HDF5 " + re.search("^HDF5: (.*)$", version, re.M)[1]
@@ -73,11 +73,11 @@ def test_what_is_missing(tmp_path):
     (tmp_path / "bin").mkdir()
     for name in ("msda-replay", "msda-record"):
         shutil.copy(BUILD / "bin" / name, tmp_path / "bin")
-    told, checks = doctor(program=tmp_path / "bin" / "msda-replay", LD_LIBRARY_PATH=BUILD / "lib")
-    assert not told["ready"] and "libmsda_record.so is missing" in checks["installation"]["summary"]
+    result, checks = doctor(program=tmp_path / "bin" / "msda-replay", LD_LIBRARY_PATH=BUILD / "lib")
+    assert not result["ready"] and "libmsda_record.so is missing" in checks["installation"]["summary"]
     assert checks["recording"]["status"] == "error" and "libmsda_record.so" in checks["recording"]["summary"]
-    told, checks = doctor(TMPDIR=tmp_path / "missing")
-    assert not told["ready"] and checks["disk"]["status"] == "error" and "TMPDIR" in checks["disk"]["remedy"]
+    result, checks = doctor(TMPDIR=tmp_path / "missing")
+    assert not result["ready"] and checks["disk"]["status"] == "error" and "TMPDIR" in checks["disk"]["remedy"]
 
 
 def test_limits():
@@ -141,13 +141,13 @@ def test_adapters_of_a_user(tmp_path):
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps(EXAMPLE))
     bad.write_text(json.dumps({**EXAMPLE, "version": 7}))
-    told, _ = doctor("--adapter", good, MSDA_RECORD_ADAPTERS=bad)
-    checks = [check for check in told["checks"] if check["name"] == "adapter"]
-    assert [check["status"] for check in checks] == ["ok", "error"] and not told["ready"]
+    result, _ = doctor("--adapter", good, MSDA_RECORD_ADAPTERS=bad)
+    checks = [check for check in result["checks"] if check["name"] == "adapter"]
+    assert [check["status"] for check in checks] == ["ok", "error"] and not result["ready"]
     assert EXAMPLE["adapters"][0]["name"] in checks[0]["summary"]
     assert str(bad) in checks[1]["summary"] and "version" in checks[1]["summary"]
-    told, checks = doctor("--adapter", bad, "--", "touch", tmp_path / "ran")
-    assert "was not run" in checks["program"]["summary"] and "program" not in told and not (tmp_path / "ran").exists()
+    result, checks = doctor("--adapter", bad, "--", "touch", tmp_path / "ran")
+    assert "was not run" in checks["program"]["summary"] and "program" not in result and not (tmp_path / "ran").exists()
 
 
 def test_a_program_whose_calls_are_recorded(tmp_path):
@@ -199,10 +199,10 @@ def test_programs_that_the_recorder_is_not_loaded_into(tmp_path):
     script.write_text(f"#!{static} -x\n")
     script.chmod(0o755)
     assert f"{static} is a static program" in watched(script)[0]["summary"]
-    other = tmp_path / "other"
-    other.write_bytes(static.read_bytes()[:18] + b"\x16\x00" + static.read_bytes()[20:])  # S/390
-    other.chmod(0o755)
-    check, program = watched(other)
+    another = tmp_path / "other"
+    another.write_bytes(static.read_bytes()[:18] + b"\x16\x00" + static.read_bytes()[20:])  # S/390
+    another.chmod(0o755)
+    check, program = watched(another)
     assert "another architecture" in check["summary"] and program["exit_status"] != 3
     check, program = watched(tmp_path / "missing")
     assert "no such program" in check["summary"] and program["exit_status"] == 127
@@ -240,7 +240,7 @@ def test_mistyped_arguments(replay, arguments, meant):
     assert (f"did you mean {meant}?" in done.err) if meant else ("did you mean" not in done.err)
 
 
-@pytest.mark.parametrize("arguments, told", [
+@pytest.mark.parametrize("arguments, result", [
     (["help"], "help: no such command of msda-replay; did you mean --help?"),
     (["version"], "version: no such command of msda-replay; did you mean --version?"),
     (["RUN", "a.h5"], "RUN: no such command of msda-replay; did you mean run?"),
@@ -249,8 +249,8 @@ def test_mistyped_arguments(replay, arguments, meant):
     (["run", "a.h5", "--color", "rainbow"], "--color rainbow: give one of auto,always,never"), (["run", "a.h5", "--mode", ""], "--mode: names no mode"),
     (["order", "a.h5", "--exhaustive", "99"], "--exhaustive 99: from 0 to 18"),
 ])
-def test_commands_that_are_none(replay, arguments, told):
-    assert replay(*arguments, expect=2).err.startswith(f"msda-replay: {told}")
+def test_commands_that_are_none(replay, arguments, result):
+    assert replay(*arguments, expect=2).err.startswith(f"msda-replay: {result}")
 
 
 def test_what_is_said_where_nothing_was_recorded(tmp_path):

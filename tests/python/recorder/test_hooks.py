@@ -81,9 +81,9 @@ def test_every_hook_records_the_same(tmp_path, entry, via):
     assert len(seen[0]) == 3
     for others in seen[1:]:
         assert len(others) == 3
-        for one, other in zip(seen[0], others):
-            assert one.keys() == other.keys()
-            assert all(one[name].tobytes() == other[name].tobytes() for name in one)
+        for item, another in zip(seen[0], others):
+            assert item.keys() == another.keys()
+            assert all(item[name].tobytes() == another[name].tobytes() for name in item)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -166,9 +166,9 @@ def test_code_after_a_profiler_has_come(tmp_path, images):
 
 
 def test_a_fatbin_gives_the_code_for_this_device(tmp_path, images):
-    other = make_cubin([TRITON], b"not for sm_90")
+    another = make_cubin([TRITON], b"not for sm_90")
     launch(tmp_path / "a.h5", "driver", "--launches", 6, "--load", "fatbin",
-           *images(lambda cubin, _: make_fatbin((100, other), (90, cubin), (80, other))))
+           *images(lambda cubin, _: make_fatbin((100, another), (90, cubin), (80, another))))
     assert code_of_launches(tmp_path / "a.h5") == 2 * VARIANTS
 
 

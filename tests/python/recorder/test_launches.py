@@ -21,7 +21,7 @@ from msda_replay import read_capture
 
 def writer_of(spool):
     """Processes, by their numbers; without those that have ended, whoever has to ask for their status."""
-    return [int(one) for one in subprocess.run(["pgrep", "-f", f"[-]-follow {spool}"], capture_output=True, text=True).stdout.split()]
+    return [int(entry) for entry in subprocess.run(["pgrep", "-f", f"[-]-follow {spool}"], capture_output=True, text=True).stdout.split()]
 
 
 @pytest.mark.parametrize("asynchronous", [0, 1])
@@ -63,12 +63,12 @@ def test_tensors_that_digests_name_are_missed_without_a_list(replay, tmp_path):
     with h5py.File(path, "r+") as file:
         names = sorted(name for name in file["invocations/000000/digests"].attrs if name.startswith("outputs/"))
         del file[f"invocations/000000/{names[0]}"]
-    told = replay("verify", path, expect=2).err
-    assert f"/invocations/000000/{names[0]} is missing; the invocation has the recorder's digest of it" in told
+    result = replay("verify", path, expect=2).err
+    assert f"/invocations/000000/{names[0]} is missing; the invocation has the recorder's digest of it" in result
     with h5py.File(path, "r+") as file:
         del file["invocations/000000/outputs"]
-    told = replay("verify", path, "--json", "-", expect=2).json
-    assert [one["object"] for one in told["damaged"]] == [f"/invocations/000000/{name}" for name in names]
+    result = replay("verify", path, "--json", "-", expect=2).json
+    assert [entry["object"] for entry in result["damaged"]] == [f"/invocations/000000/{name}" for name in names]
 
 
 def test_float64_launches(tmp_path):
@@ -202,9 +202,9 @@ def test_launches_whose_capture_another_program_damages(tmp_path):
                           stderr=subprocess.PIPE, text=True, env=environment()) as process:
         wait_until(lambda: capture.exists() and capture.stat().st_size > 1_000_000)
         capture.write_bytes(b"")
-        told = process.communicate(timeout=60)[1]
-    assert "a.h5: another program wrote into it while it was recorded, and damaged it; nothing else holds its 200 calls" in told, told
-    assert "recover" not in told and "next: msda-replay run" not in told
+        result = process.communicate(timeout=60)[1]
+    assert "a.h5: another program wrote into it while it was recorded, and damaged it; nothing else holds its 200 calls" in result, result
+    assert "recover" not in result and "next: msda-replay run" not in result
 
 
 def test_what_a_killed_writer_held_is_counted(replay, tmp_path):
@@ -238,9 +238,9 @@ def test_launches_that_are_missing_after_the_writer_was_killed_are_counted(tmp_p
         os.kill(writer, signal.SIGKILL)
         wait_until(lambda: not writer_of(spool))
         errors = process.communicate(timeout=60)[1]
-    told = [line for line in errors.splitlines() if line.startswith("msda-record")]
-    assert process.returncode == 0 and len(told) == 3 and "ended unexpectedly; recording continues into" in told[1], errors
-    assert f"a.h5: {launches} of {launches} launches are missing: their tensors take more memory than" in told[2], errors
+    printed = [line for line in errors.splitlines() if line.startswith("msda-record")]
+    assert process.returncode == 0 and len(printed) == 3 and "ended unexpectedly; recording continues into" in printed[1], errors
+    assert f"a.h5: {launches} of {launches} launches are missing: their tensors take more memory than" in printed[2], errors
 
 
 @pytest.mark.long
@@ -306,9 +306,9 @@ def test_launches_that_a_writer_misses_while_it_stands_still_are_counted(replay,
         process.send_signal(signal.SIGCONT)
         process.wait(timeout=60)
         os.kill(writer, signal.SIGCONT)
-        told = [line for line in process.communicate(timeout=60)[1].splitlines() if line.startswith("msda-record")]
-    assert process.returncode == 0 and len(told) == 2 and "launches are skipped until it reads on" in told[0], told
-    (missing,) = re.findall(f"a.h5: ([0-9]+) of {launches} launches are missing: the writer stood still, .*--kernel", told[1])
+        printed = [line for line in process.communicate(timeout=60)[1].splitlines() if line.startswith("msda-record")]
+    assert process.returncode == 0 and len(printed) == 2 and "launches are skipped until it reads on" in printed[0], printed
+    (missing,) = re.findall(f"a.h5: ([0-9]+) of {launches} launches are missing: the writer stood still, .*--kernel", printed[1])
     assert int(missing) + len(read_capture(capture).invocations) == launches
     replay("verify", capture, expect=0)
 

@@ -83,15 +83,15 @@ def test_the_next_command(replay, tmp_path):
     assert digests.stderr.splitlines()[-1] == f"msda-record: next: msda-replay diff {tmp_path / 'd.h5'} OTHER.h5, with another recording"
     # The name is taken now: said before the program says anything, with the command that opens the other one.
     done = record("/bin/sh", "-c", f"echo first >&2; exec {FLAKY} --seed 3", options=["-o", tmp_path / "a file's.h5"])
-    (other,) = tmp_path.glob("a file's.*.h5")
+    (another,) = tmp_path.glob("a file's.*.h5")
     said_first = done.stderr.split("first\n")[0]
-    assert f"{capture} exists and is kept" in said_first and str(other) in said_first and "msda-replay run" in said_first
+    assert f"{capture} exists and is kept" in said_first and str(another) in said_first and "msda-replay run" in said_first
     assert done.stderr.count("exists") == 1
     # A process that the program started records into a file of its own, which only the recorder in it can name.
-    other.unlink()
+    another.unlink()
     done = record("/bin/sh", "-c", f"{FLAKY} --seed 3; true", options=["-o", capture.name], cwd=tmp_path)
-    (other,) = tmp_path.glob("a file's.*.h5")
-    assert f"msda-record: {capture} exists; recording into {other}\n" in done.stderr
+    (another,) = tmp_path.glob("a file's.*.h5")
+    assert f"msda-record: {capture} exists; recording into {another}\n" in done.stderr
 
 
 def test_force_keeps_what_is_there_until_there_is_a_call(tmp_path, target):
@@ -246,7 +246,7 @@ def test_session_folders_of_killed_runs_are_removed(tmp_path):
     os.killpg(killed.pid, signal.SIGKILL)
 
 
-def told(done, capture, calls):
+def result(done, capture, calls):
     """msda-record returned when the capture was complete, and said so."""
     assert done.returncode == 0 and said(done.stderr) == f"msda-record: {capture}: {calls} invocations\n"
     with h5py.File(capture) as file:
@@ -256,7 +256,7 @@ def told(done, capture, calls):
 @pytest.mark.parametrize("temporary", ["missing", "/dev/full"])
 def test_without_a_folder_for_temporary_files(tmp_path, temporary):
     done = record(CLIENT, "plain", "300", options=["-o", tmp_path / "a.h5"], TMPDIR=tmp_path / temporary)
-    told(done, tmp_path / "a.h5", 300)
+    result(done, tmp_path / "a.h5", 300)
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
@@ -270,7 +270,7 @@ def test_a_full_disk_for_temporary_files(tmp_path):
         done = record(CLIENT, "plain", "300", options=["-o", tmp_path / "a.h5"], TMPDIR=full)
     finally:
         subprocess.run(["umount", "-l", full], check=True)
-    told(done, tmp_path / "a.h5", 300)
+    result(done, tmp_path / "a.h5", 300)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -281,7 +281,7 @@ def test_somebody_removes_temporary_files(tmp_path, when):
     commands = [f"{CLIENT} plain 300", f"rm -r {temporary}/msda-record-*"]
     done = record("/bin/sh", "-c", "; ".join(commands if when == "after" else commands[::-1]), options=["-o", tmp_path / "a.h5"],
                   TMPDIR=temporary)
-    told(done, tmp_path / "a.h5", 300)
+    result(done, tmp_path / "a.h5", 300)
 
 
 def test_a_writer_that_ends_with_its_namespace(replay, tmp_path):
@@ -302,7 +302,7 @@ def test_the_output_is_beside_where_msda_record_was_started(tmp_path):
     folder = tmp_path / "50%pure"
     (folder / "sub").mkdir(parents=True)
     done = record("/bin/sh", "-c", f"cd sub; {CLIENT} plain 300", options=["-o", "a.h5"], cwd=folder)
-    told(done, folder / "a.h5", 300)
+    result(done, folder / "a.h5", 300)
 
 
 def installed(folder):

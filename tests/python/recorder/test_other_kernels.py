@@ -115,8 +115,8 @@ def test_grid_sample(replay, tmp_path, entry, double, axes):
     assert listed[0]["type"] == ("float64" if double else "float32")
     shown = replay("show", capture, "--invocation", 7, expect=0).out
     assert "interpolation = nearest" in shown and "inputs/grid " in shown and "outputs_before/grad_input " in shown
-    told = replay("run", capture, "--json", "-", expect=0).json["invocations"]
-    assert [(call["operator"], call["judged"]) for call in told] == 12 * [("grid_sample", [])]
+    result = replay("run", capture, "--json", "-", expect=0).json["invocations"]
+    assert [(call["operator"], call["judged"]) for call in result] == 12 * [("grid_sample", [])]
 
 
 # By the stand-in's kernel: the operator, the shapes of its tensors, facts of the first call.
@@ -142,17 +142,17 @@ def recorded(capture, kernel, launches):
 
 
 def expect_rounding_alone(replay, capture, operator):
-    told = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
-    assert {call["operator"] for call in told} == {operator}
-    causes = {judged["cause"] for call in told for judged in call["judged"]}
+    result = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
+    assert {call["operator"] for call in result} == {operator}
+    causes = {judged["cause"] for call in result for judged in call["judged"]}
     assert causes <= {"accumulation_order", "rounding", "ill_conditioned"}, causes
 
 
 def expect_errors(replay, capture, invocations):
     """All of them are implementation errors."""
     write_capture(capture, invocations, overwrite=True)
-    told = replay("run", capture, "--json", "-", expect=1).json["invocations"]
-    assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in told)
+    result = replay("run", capture, "--json", "-", expect=1).json["invocations"]
+    assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in result)
 
 
 @pytest.mark.parametrize("kernel", SCATTERS)
@@ -228,11 +228,11 @@ def test_recorded_grid_sample_is_explained(replay, tmp_path, axes):
     calls = read_capture(capture).invocations
     calls[0].outputs["grad_grid"][..., -1] *= 2
     write_capture(changed, calls)
-    told = replay("run", changed, "--json", "-", expect=1).json
-    (group,) = told["invocations"][0]["groups"]
+    result = replay("run", changed, "--json", "-", expect=1).json
+    (group,) = result["invocations"][0]["groups"]
     assert (group["tensor"], group["cause"], group["shared"]["axis"]) == ("grad_grid", "implementation_error", "xyz"[axes - 1])
     assert group["patterns"] == [{"count": group["count"], "ratio": pytest.approx(2, rel=1e-6)}]
-    assert not any(call["groups"] for call in told["invocations"][1:])
+    assert not any(call["groups"] for call in result["invocations"][1:])
 
 
 def test_strided_tensors_are_copied_without_their_gaps(replay, tmp_path):
@@ -248,9 +248,9 @@ def test_strided_tensors_are_copied_without_their_gaps(replay, tmp_path):
         replay("verify", capture, expect=0)
         captures.append(read_capture(capture).invocations)
         sizes.append(pathlib.Path(f"{output}.spool").stat().st_size)
-    for call, other in zip(*captures, strict=True):
+    for call, another in zip(*captures, strict=True):
         for name, tensor in {**call.inputs, **call.outputs}.items():
-            np.testing.assert_array_equal(tensor, {**other.inputs, **other.outputs}[name])
+            np.testing.assert_array_equal(tensor, {**another.inputs, **another.outputs}[name])
     launches, elements, gap, last = 2, 2 * 3 * 3 * 6, 3, 2  # of six launches two have slices; nothing lies behind the last element
     assert len(captures[0]) == 6
     assert sizes[1] - sizes[0] == pytest.approx(launches * 4 * (elements * (gap - 1) - last), abs=64)  # other text in facts
@@ -280,9 +280,9 @@ def test_scale_add(replay, tmp_path):
     replay("verify", capture, expect=0)
     # What was read can be written, and read again.
     write_capture(tmp_path / "b.h5", invocations)
-    for one, again in zip(invocations, read_capture(tmp_path / "b.h5").invocations):
-        assert again.facts["scalars"] == one.facts["scalars"] and again.dialect == ""
-        np.testing.assert_array_equal(again.outputs["positive"], one.outputs["positive"])
+    for item, again in zip(invocations, read_capture(tmp_path / "b.h5").invocations):
+        assert again.facts["scalars"] == item.facts["scalars"] and again.dialect == ""
+        np.testing.assert_array_equal(again.outputs["positive"], item.outputs["positive"])
     replay("verify", tmp_path / "b.h5", expect=0)
 
 
@@ -300,10 +300,10 @@ def test_commands_that_replay(replay, tmp_path, demo_capture):
     done = replay("run", capture, expect=3)
     assert re.findall(r"^Invocation (\d): not replayed: kernel \S+ is known only by its machine code; mode original is left out: .*$", done.out, re.M) == ["0", "1"]
     # Beside a call that can be replayed they are reported, and change nothing.
-    other = read_capture(capture).invocations[0]
-    write_capture(mixed, [other, *read_capture(demo_capture).invocations])
+    another = read_capture(capture).invocations[0]
+    write_capture(mixed, [another, *read_capture(demo_capture).invocations])
     alone_, both = replay("run", demo_capture, "--json", "-").json, replay("run", mixed, "--json", "-", expect=1).json
-    assert [told["id"] for told in both["not_replayed"]] == [0] and both["verdict"] == alone_["verdict"]
+    assert [result["id"] for result in both["not_replayed"]] == [0] and both["verdict"] == alone_["verdict"]
     assert both["invocations"][0]["comparisons"] == alone_["invocations"][0]["comparisons"]
     jsonschema.validate(both, json.loads((SOURCE / "docs" / "run.schema.json").read_text()))
     assert "Invocation 0: not replayed: kernel _ZN" in replay("run", mixed, expect=1).out
@@ -312,8 +312,8 @@ def test_commands_that_replay(replay, tmp_path, demo_capture):
 def test_user_adapters_come_first_and_kernel_filters(tmp_path):
     capture, adapter = tmp_path / "a.h5", tmp_path / "mine.json"
     mine = json.loads(json.dumps(EXAMPLE))
-    one = mine["adapters"][0]
-    one.update(name="mine", kernel="31grid_sampler_2d", conditions=[], parameters=[
+    entry = mine["adapters"][0]
+    entry.update(name="mine", kernel="31grid_sampler_2d", conditions=[], parameters=[
         {"type": "int32"}, {"type": "bytes", "size": 216}, {"type": "bytes", "size": 216},
         {"type": "bytes", "size": 216}, {"type": "bytes", "size": 216},
         {"name": "grad_grid", "type": "bytes", "size": 216, "fields": [

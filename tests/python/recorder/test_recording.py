@@ -30,7 +30,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_others_that_change_the_capture_meanwhile(replay, target, tmp_path, what):
-    do, told = OTHERS[what]
+    do, result = OTHERS[what]
     command = target(f"""
         for seed in range(5):
             op.backward(make_inputs(**small, seed=seed))
@@ -38,9 +38,9 @@ def test_others_that_change_the_capture_meanwhile(replay, target, tmp_path, what
             if seed == 2: {do}
     """)
     done = record(*command, options=["-o", "a.h5"], cwd=tmp_path)
-    assert told.format(tmp_path) in done.stderr, done.stderr
+    assert result.format(tmp_path) in done.stderr, done.stderr
     left = {path.name for path in tmp_path.glob("a.h5*")}
-    if "damaged" in told:
+    if "damaged" in result:
         assert left == {"a.h5", "a.h5.spool"} and "msda-replay recover" in done.stderr and "next: msda-replay run" not in done.stderr
         replay("recover", tmp_path / "a.h5.spool", "-o", tmp_path / "b.h5", expect=0)
     elif what == "another file":
@@ -145,8 +145,8 @@ def test_a_second_copy_of_the_library_is_named(tmp_path, target):
     """)
     done = record(*command, options=["-o", tmp_path / "a.h5"])
     assert (done.returncode, done.stdout) == (0, "True\n" * 3), done.stderr
-    told = f"msda-record: a second msda_backward, of {copy}, is in this process; its calls are not recorded: load one libmsda only"
-    assert done.stderr.count("a second ") == 1 and told in done.stderr
+    printed = f"msda-record: a second msda_backward, of {copy}, is in this process; its calls are not recorded: load one libmsda only"
+    assert done.stderr.count("a second ") == 1 and printed in done.stderr
     assert len(read_capture(tmp_path / "a.h5").invocations) == 1
 
 
@@ -353,13 +353,13 @@ def test_an_output_that_exists_is_kept(tmp_path, target):
     capture.write_bytes(mine := b"\x89HDF\r\n\x1a\n")  # as a capture begins: --force replaces no other file
     done = record(*command, options=["-o", capture])
     assert capture.read_bytes() == mine and f"{capture} exists and is kept" in done.stderr
-    (other,) = [path for path in tmp_path.glob("a.*.h5")]
-    assert len(read_capture(other).invocations) == 1
-    other.unlink()
+    (another,) = [path for path in tmp_path.glob("a.*.h5")]
+    assert len(read_capture(another).invocations) == 1
+    another.unlink()
     done = subprocess.run(command, capture_output=True, text=True, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))
-    (other,) = [path for path in tmp_path.glob("a.*.h5")]
-    assert done.stderr == f"msda-record: {capture} exists; recording into {other}\n"
-    wait_for(other)
+    (another,) = [path for path in tmp_path.glob("a.*.h5")]
+    assert done.stderr == f"msda-record: {capture} exists; recording into {another}\n"
+    wait_for(another)
     done = record(*command, options=["-o", capture, "--force"])
     assert len(read_capture(capture).invocations) == 1
     # Links are not followed, neither the output's nor the spool's.
@@ -370,8 +370,8 @@ def test_an_output_that_exists_is_kept(tmp_path, target):
     record(*command, options=["-o", link])
     record(*command, options=["-o", tmp_path / "spooled.h5"])
     assert precious.read_text() == "mine"
-    (other,) = tmp_path.glob("spooled.*.h5")
-    assert len(read_capture(other).invocations) == 1
+    (another,) = tmp_path.glob("spooled.*.h5")
+    assert len(read_capture(another).invocations) == 1
 
 
 def test_fork_exec_and_threads(tmp_path, target):
@@ -430,7 +430,7 @@ def test_captures_while_the_program_runs(tmp_path, replay, target, keep):
     for name, duplicates in (("first", [1, 0]), ("second", [0, 0]), ("child", [0]), ("last", [0])):
         replay("verify", tmp_path / f"{name}.h5", expect=0)
         capture = read_capture(tmp_path / f"{name}.h5")
-        assert [one.facts.get("duplicates", 0) for one in capture.invocations] == duplicates, name
+        assert [invocation.facts.get("duplicates", 0) for invocation in capture.invocations] == duplicates, name
         assert capture.run["argv"][0] == sys.executable
 
 

@@ -152,10 +152,10 @@ def change_stage(capture, name, index, by):
 def test_stages_shows_what_was_recorded(replay, record_problem, rng, how, dtype):
     inputs = make_problem(rng, dtype=dtype)
     call, capture, _ = record_problem(inputs, how)
-    (told,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
-    assert [stage["stage"] for stage in told["summary"]] == list(STAGES)
+    (result,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
+    assert [stage["stage"] for stage in result["summary"]] == list(STAGES)
     truth = stages(inputs)
-    for stage in told["summary"]:
+    for stage in result["summary"]:
         shown, summary = stage["recorded"], call.stage_summaries[stage["stage"]]
         for name, its in (("count", "count"), ("nan", "nan"), ("zero", "zeros"), ("lowest", "minimum"), ("highest", "maximum")):
             assert shown[name] == summary[its], (stage["stage"], name)
@@ -210,8 +210,8 @@ def test_recorded_stages_that_drift(replay, record_problem, rng):
     assert "first drift: pixel_coordinates" in out
     row = next(line for line in out.splitlines() if re.match(" +pixel_coordinates +y", line))
     assert f" {call.stages['pixel_coordinates'][index] + 1:.9g} " in row and row.endswith("<- drifts")
-    (told,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
-    drift = {stage["stage"]: stage["recorded"]["from_deterministic"] for stage in told["summary"]}
+    (result,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
+    drift = {stage["stage"]: stage["recorded"]["from_deterministic"] for stage in result["summary"]}
     assert drift["pixel_coordinates"]["differing"] == 1
     assert drift["pixel_coordinates"]["max_abs"] == pytest.approx(1, rel=1e-6) and drift["pixel_coordinates"]["max_ulp"] > 1000
     assert all(drift[name]["differing"] == 0 for name in STAGES if name != "pixel_coordinates")
@@ -224,8 +224,8 @@ def test_recorded_summaries_that_drift(replay, record_problem, rng):
     with h5py.File(capture, "r+") as file:
         summary = file["invocations/000000/stages/sampled_value"].attrs
         summary["minimum"], summary["zeros"] = summary["minimum"] - 1, 7
-    (told,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
-    differs = {stage["stage"]: stage["recorded"]["differs_in"] for stage in told["summary"]}
+    (result,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
+    differs = {stage["stage"]: stage["recorded"]["differs_in"] for stage in result["summary"]}
     assert differs == {name: ["zero", "lowest"] if name == "sampled_value" else [] for name in STAGES}
     assert "  differs from the replay in zero, lowest" in replay("stages", capture, expect=0).out
 
@@ -238,8 +238,8 @@ def test_altered_and_ill_fitting_stages(replay, record_problem, rng):
     for options in ((), ("--json", "-"), ("--element", "grad_value[0,5,1,3]")):
         done = replay("stages", capture, *options, expect=2)
         assert done.out == "" and done.err.count("\n") == 1 and name in done.err and "--damaged" in done.err
-    (told,) = replay("stages", capture, "--damaged", "--json", "-", expect=0).json["invocations"]
-    assert told["altered"] == [name]
+    (result,) = replay("stages", capture, "--damaged", "--json", "-", expect=0).json["invocations"]
+    assert result["altered"] == [name]
     assert name in replay("run", capture, expect=2).err
     with h5py.File(capture, "r+") as file:
         short = file[name][:, 1:]

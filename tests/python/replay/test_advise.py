@@ -21,9 +21,9 @@ SCHEMA = json.loads((SOURCE / "docs" / "advise.schema.json").read_text())
 @pytest.fixture
 def advise(replay):
     def run(capture, *options):
-        told = replay("advise", capture, "--json", "-", *options, expect=0).json
-        jsonschema.validate(told, SCHEMA)
-        return told
+        result = replay("advise", capture, "--json", "-", *options, expect=0).json
+        jsonschema.validate(result, SCHEMA)
+        return result
 
     return run
 
@@ -60,7 +60,7 @@ class FakeTensor:
 
 
 def by_numpy(operation):
-    return lambda self, other: FakeTensor(operation(self.array, getattr(other, "array", other)))
+    return lambda self, another: FakeTensor(operation(self.array, getattr(another, "array", another)))
 
 
 for name in ("mul", "sub", "le", "add", "truediv"):
@@ -82,24 +82,24 @@ class FakeTorch:
         return FakeTensor(value)
 
 
-def patch_of(told):
+def patch_of(result):
     scope = {"torch": FakeTorch}
-    exec(told["patch"].replace("import torch\n", ""), scope)  # noqa: S102
+    exec(result["patch"].replace("import torch\n", ""), scope)  # noqa: S102
     return scope
 
 
 @pytest.mark.long
 def test_the_advice_holds(recorded, advise):  # noqa: F811
-    told = advise(recorded, "--batch", 2, "--heads", 4, "--runs", 100, "--seed", 4)
-    assert told["as_it_is"]["atol"] is None
-    advised = told["advised"]
+    result = advise(recorded, "--batch", 2, "--heads", 4, "--runs", 100, "--seed", 4)
+    assert result["as_it_is"]["atol"] is None
+    advised = result["advised"]
     assert advised["failure_probability"]["failures"] == 0 and advised["failure_probability"]["runs"] == 100
     assert 1 <= advised["units"] <= 8 and 1e-3 <= advised["atol"] < 0.1
-    assert advised["mutation"]["score"] >= 0.95 and not told["blind_spots"]
+    assert advised["mutation"]["score"] >= 0.95 and not result["blind_spots"]
     # The real failing element of this capture is left out, and little else.
     (call,) = read_capture(recorded).invocations
     inputs = call.inputs
-    kept = patch_of(told)["away_from_cell_boundaries"](FakeTensor(inputs["sampling_locations"]), inputs["spatial_shapes"]).array
+    kept = patch_of(result)["away_from_cell_boundaries"](FakeTensor(inputs["sampling_locations"]), inputs["spatial_shapes"]).array
     assert not kept[0, 948, 0, 0, 2] and kept.mean() > 0.999
 
 
@@ -109,13 +109,13 @@ NEAR_A_BOUNDARY = ("--draw", "sampling_locations=uniform(0.0555554,0.0555558)")
 
 def test_the_patch_finds_faults(tmp_path, advise):
     path = as_library_tests_do(tmp_path, padding_mode="border")
-    told = advise(path, "--runs", 50, "--check-runs", 200, *NEAR_A_BOUNDARY)
-    assert told["as_it_is"]["failure_probability"]["runs"] == told["advised"]["runs"] == 50
-    assert told["advised"]["failure_probability"]["runs"] == 200
+    result = advise(path, "--runs", 50, "--check-runs", 200, *NEAR_A_BOUNDARY)
+    assert result["as_it_is"]["failure_probability"]["runs"] == result["advised"]["runs"] == 50
+    assert result["advised"]["failure_probability"]["runs"] == 200
     (call,) = read_capture(path).invocations
     inputs = call.inputs
     exact = backward(inputs, "border")
-    scope = patch_of(told)
+    scope = patch_of(result)
 
     def passes(gradients):
         try:
@@ -148,10 +148,10 @@ def test_markdown_and_patch(tmp_path, replay):
 def test_it_claims_what_its_runs_bear(tmp_path, replay, advise):
     """One run that passes shows no tail, no failure, and nothing that needs a mask or a pull request."""
     path = as_library_tests_do(tmp_path)
-    told = advise(path, "--runs", 1, "--against", "float64")
-    assert told["as_it_is"]["failure_probability"]["failures"] == 0
-    assert told["as_it_is"]["atol"] is None and not told["as_it_is"]["extrapolated"] and not told["advised"]["extrapolated"]
-    assert told["advised"]["units"] == 0 and told["advised"]["mask"] == "none"
+    result = advise(path, "--runs", 1, "--against", "float64")
+    assert result["as_it_is"]["failure_probability"]["failures"] == 0
+    assert result["as_it_is"]["atol"] is None and not result["as_it_is"]["extrapolated"] and not result["advised"]["extrapolated"]
+    assert result["advised"]["units"] == 0 and result["advised"]["mask"] == "none"
     text = replay("advise", path, "--runs", 1, "--against", "float64", expect=0).out
     assert "1,000,000" not in text and "fails in 0.00 % (0.00 to 97.50) of 1 simulated run." in text
     assert "nothing has to be left out" in text
@@ -166,11 +166,11 @@ def test_it_claims_what_its_runs_bear(tmp_path, replay, advise):
 @pytest.mark.parametrize("case", ["index_add-float32", "interpolate_bilinear_0_2d_1-float32", "roi_align_1_2-float32"])
 def test_operators_without_cells_have_none(imported, tmp_path, replay, advise, case, tolerance):  # noqa: F811
     write_capture(tmp_path / "a.h5", imported(case))
-    told = advise(tmp_path / "a.h5", "--runs", 4, *tolerance)
-    assert told["advised"]["units"] == 0 and told["advised"]["mask"] == "none"
+    result = advise(tmp_path / "a.h5", "--runs", 4, *tolerance)
+    assert result["advised"]["units"] == 0 and result["advised"]["mask"] == "none"
     exact = {"g": np.ones(3)}
-    patch_of(told)["assert_gradients_close"]({"g": FakeTensor(exact["g"])}, {"g": FakeTensor(exact["g"])})
-    for words in ((), ("--markdown",)) if told["as_it_is"]["failure_probability"]["failures"] else ((),):
+    patch_of(result)["assert_gradients_close"]({"g": FakeTensor(exact["g"])}, {"g": FakeTensor(exact["g"])})
+    for words in ((), ("--markdown",)) if result["as_it_is"]["failure_probability"]["failures"] else ((),):
         text = replay("advise", tmp_path / "a.h5", "--runs", 4, *tolerance, *words, expect=0).out
         assert "boundary" not in text and "2^-23" not in text and "grid" not in text.split("```python")[-1], text
 
@@ -178,8 +178,8 @@ def test_operators_without_cells_have_none(imported, tmp_path, replay, advise, c
 def test_it_says_that_it_simulates_another_kernel(replay, advise):
     """Sums in bfloat16 that stop at 256; the runs add in float32."""
     capture = SOURCE / "docs" / "findings" / "embedding_on_a_cpu.h5"
-    told = advise(capture, "--runs", 2)
-    assert told["as_it_is"]["recorded"]["elements"] > 0 and told["as_it_is"]["same_inputs"] == {"fails": False, "elements": 0}
+    result = advise(capture, "--runs", 2)
+    assert result["as_it_is"]["recorded"]["elements"] > 0 and result["as_it_is"]["same_inputs"] == {"fails": False, "elements": 0}
     for command in ("stress", "advise"):
         text = replay(command, capture, "--runs", 2, expect=0).out
         assert "simulated here is another kernel: the recorded results are out of tolerance" in text, text
@@ -187,13 +187,13 @@ def test_it_says_that_it_simulates_another_kernel(replay, advise):
 
 def test_operators_of_ones_own_have_none_either(segment_sum, advise):  # noqa: F811
     capture = segment_sum()
-    told = advise(capture, "--operator", capture.parent / "segment_sum.json", "--runs", 4)
-    assert told["advised"]["mask"] == "none" and "grid" not in told["patch"]
+    result = advise(capture, "--operator", capture.parent / "segment_sum.json", "--runs", 4)
+    assert result["advised"]["mask"] == "none" and "grid" not in result["patch"]
 
 
-def found_and_blind(told):
-    score = told["advised"]["mutation"]
-    return score["found"], len(told["blind_spots"]), score["kinds"]
+def found_and_blind(result):
+    score = result["advised"]["mutation"]
+    return score["found"], len(result["blind_spots"]), score["kinds"]
 
 
 def test_a_fault_is_found_or_a_blind_spot(tmp_path, advise):
@@ -225,14 +225,14 @@ def test_nearest_is_masked_at_ties(tmp_path, replay, padding):
     path = of_grid_sample(tmp_path, grid, (400, 300), interpolation="nearest", padding_mode=padding)
     text = replay("advise", path, "--runs", 40, "--seed", 1, "--json", tmp_path / "a.json", expect=0).out
     assert text.startswith("Set grad_output to 0 for samples within") and "cell boundary" not in text
-    told = json.loads((tmp_path / "a.json").read_text())
-    jsonschema.validate(told, SCHEMA)
-    advised = told["advised"]
-    assert told["as_it_is"]["failure_probability"]["failures"] > 0 and advised["failure_probability"]["failures"] == 0
+    result = json.loads((tmp_path / "a.json").read_text())
+    jsonschema.validate(result, SCHEMA)
+    advised = result["advised"]
+    assert result["as_it_is"]["failure_probability"]["failures"] > 0 and advised["failure_probability"]["failures"] == 0
     assert advised["atol"] == 1e-4 and advised["mask"] == "grad_output" and advised["units"] >= 1
-    assert advised["mutation"]["score"] == 1 and not told["blind_spots"]
+    assert advised["mutation"]["score"] == 1 and not result["blind_spots"]
     # Pixel centres are the middle of what is nearest to them; half integers are ties.
-    kept = patch_of(told)["without_ties"]
+    kept = patch_of(result)["without_ties"]
     columns = np.arange(0, 400, 0.25)
     at = np.stack([(2 * columns + 1) / 400 - 1, np.full_like(columns, 1 / 300)], -1)[None, None]
     left = kept(FakeTensor(np.ones((1, 2, *at.shape[1:3]))), FakeTensor(at), (400, 300)).array
@@ -244,8 +244,8 @@ def test_nothing_is_advised_that_compares_nothing(tmp_path, replay, advise):
     axis = ((2 * np.arange(12) + 1) / 12 - 1).astype(np.float32)
     grid = np.stack(np.meshgrid(axis, axis), -1)[None]
     path = of_grid_sample(tmp_path, grid, (12, 12), interpolation="bilinear", padding_mode="zeros")
-    told = advise(path, "--runs", 5, "--draw", "grid=resample")
-    assert told["as_it_is"]["failure_probability"]["failures"] > 0 and not told["advised"]["sound"] and told["patch"] == ""
+    result = advise(path, "--runs", 5, "--draw", "grid=resample")
+    assert result["as_it_is"]["failure_probability"]["failures"] > 0 and not result["advised"]["sound"] and result["patch"] == ""
     assert replay("advise", path, "--runs", 5, "--draw", "grid=resample", expect=0).out.startswith("No tolerance")
     for flag in ("--patch", "--markdown"):
         assert "gradients of 0 would pass" in replay("advise", path, "--runs", 5, "--draw", "grid=resample", flag, expect=3).err

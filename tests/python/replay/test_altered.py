@@ -32,8 +32,8 @@ def invocation(rng):
 def capture(tmp_path, rng):
     """A right call, and a kernel that is not the operator's."""
     path = tmp_path / "a capture.h5"
-    other = Invocation({"x": np.arange(6, dtype=np.float16)}, {"y": np.arange(4, dtype=np.uint8)}, "", kernel="another")
-    write_capture(path, [invocation(rng), other])
+    another = Invocation({"x": np.arange(6, dtype=np.float16)}, {"y": np.arange(4, dtype=np.uint8)}, "", kernel="another")
+    write_capture(path, [invocation(rng), another])
     return path
 
 
@@ -128,8 +128,8 @@ def test_several_tensors_are_counted(replay, capture):
 
 def test_a_reference_of_another_invocation(replay, tmp_path, rng):
     path = tmp_path / "a.h5"
-    one = invocation(rng)
-    write_capture(path, [one, one])
+    entry = invocation(rng)
+    write_capture(path, [entry, entry])
     overwrite(path, "/invocations/000001/outputs/grad_value")
     replay("run", path, "--invocation", 0, expect=0)
     finished = replay("run", path, "--invocation", 0, "--reference", 1, expect=2)
@@ -145,11 +145,11 @@ def test_going_on_all_the_same(replay, capture):
     for name in ("outputs/grad_value", "inputs/grad_output"):
         line = f"{CALL}{name} is not what was recorded, its digest differs"
         assert line in finished.err and f"  warning: {line}\n" in finished.out
-    told = replay("run", capture, "--damaged", "--json", "-", expect=1).json
-    check_schema(told)
-    (call,) = told["invocations"]
+    result = replay("run", capture, "--damaged", "--json", "-", expect=1).json
+    check_schema(result)
+    (call,) = result["invocations"]
     assert set(call["altered"]) == {CALL + "outputs/grad_value", CALL + "inputs/grad_output"}
-    for verdict in (told["verdict"], call["verdict"]):
+    for verdict in (result["verdict"], call["verdict"]):
         assert verdict["damaged"] is True and verdict["summary"].startswith("On damaged data: ")
     out = replay("stages", capture, "--damaged", expect=0).out
     assert "On damaged data: Invocation 0, dialect msda_triton" in out
@@ -165,18 +165,18 @@ def test_within_tolerance_on_damaged_data(replay, capture):
 
 def test_sound_data_are_told_as_such(replay, capture):
     for options in ((), ("--damaged",)):
-        told = replay("run", capture, *options, "--json", "-", expect=0).json
-        check_schema(told)
-        assert told["verdict"]["damaged"] is False and told["invocations"][0]["verdict"]["damaged"] is False
-        assert told["invocations"][0]["altered"] == []
+        result = replay("run", capture, *options, "--json", "-", expect=0).json
+        check_schema(result)
+        assert result["verdict"]["damaged"] is False and result["invocations"][0]["verdict"]["damaged"] is False
+        assert result["invocations"][0]["altered"] == []
         assert "damaged data" not in replay("run", capture, *options, expect=0).out
 
 
 def test_a_verdict_says_whether_the_data_are_damaged(replay, capture):
-    told = replay("run", capture, "--json", "-", expect=0).json
-    del told["verdict"]["damaged"]
+    result = replay("run", capture, "--json", "-", expect=0).json
+    del result["verdict"]["damaged"]
     with pytest.raises(Mismatch):
-        check_schema(told)
+        check_schema(result)
 
 
 def test_without_digests_nothing_is_known_to_be_damaged(replay, capture):
@@ -184,6 +184,6 @@ def test_without_digests_nothing_is_known_to_be_damaged(replay, capture):
         for name in tensors_of(capture):
             del file[name].attrs["digest"]
     overwrite(capture, CALL + "results/other/grad_value")
-    told = replay("run", capture, "--json", "-", expect=0).json
-    assert told["verdict"]["damaged"] is False and told["invocations"][0]["altered"] == []
+    result = replay("run", capture, "--json", "-", expect=0).json
+    assert result["verdict"]["damaged"] is False and result["invocations"][0]["altered"] == []
     replay("stages", capture, expect=0)

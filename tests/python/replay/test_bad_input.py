@@ -57,9 +57,9 @@ def test_files_that_are_no_captures(replay, tmp_path, command):
     text = tmp_path / "text.h5"
     text.write_text("not HDF5")
     expect_line(replay(command, text), 2, text, "cannot read it as HDF5")
-    other = tmp_path / "other.h5"
-    h5py.File(other, "w").close()
-    expect_line(replay(command, other), 2, other, "not a capture")
+    another = tmp_path / "other.h5"
+    h5py.File(another, "w").close()
+    expect_line(replay(command, another), 2, another, "not a capture")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

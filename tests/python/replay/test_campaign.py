@@ -95,20 +95,20 @@ SCATTERING = sorted({key.split("/")[0] for key in TORCH if key.split("/")[0].end
 
 def torch_case(name):
     """Conventions, problem and gradient of a call that PyTorch or torchvision computed in float64."""
-    of = {key.split("/")[1]: TORCH[key] for key in TORCH if key.startswith(name + "/")}
-    fact = {key: array.item() for key, array in of.items() if array.ndim == 0}
+    given = {key.split("/")[1]: TORCH[key] for key in TORCH if key.startswith(name + "/")}
+    fact = {key: array.item() for key, array in given.items() if array.ndim == 0}
     if name.startswith("interpolate"):
         conventions = interpolate.problems.Conventions(fact["mode"], bool(fact["align_corners"]))
         scales = tuple(fact[f"scale_{axis}"] for axis in interpolate.problems.NAMES if f"scale_{axis}" in fact)
-        return interpolate, conventions, interpolate.problems.Problem(of["grad_output"], of["grad_input"].shape[:1:-1], scales or None, "float64"), of["grad_input"]
+        return interpolate, conventions, interpolate.problems.Problem(given["grad_output"], given["grad_input"].shape[:1:-1], scales or None, "float64"), given["grad_input"]
     if name.startswith("roi_align"):
-        conventions, shape = roi_align.problems.Conventions(fact["sampling_ratio"], bool(fact["aligned"])), of["grad_input"].shape
-        return roi_align, conventions, roi_align.problems.Problem(of["boxes"], of["grad_output"], shape[0], shape[:1:-1], fact["spatial_scale"], "float64"), of["grad_input"]
-    before = of.get("before_sum", of.get("self", np.zeros(of["sum"].shape)))
-    held = "before_sum" in of or bool(fact.get("include_self", 0))
+        conventions, shape = roi_align.problems.Conventions(fact["sampling_ratio"], bool(fact["aligned"])), given["grad_input"].shape
+        return roi_align, conventions, roi_align.problems.Problem(given["boxes"], given["grad_output"], shape[0], shape[:1:-1], fact["spatial_scale"], "float64"), given["grad_input"]
+    before = given.get("before_sum", given.get("self", np.zeros(given["sum"].shape)))
+    held = "before_sum" in given or bool(fact.get("include_self", 0))
     conventions = scatter_add.problems.Conventions(fact.get("reduce", "sum"), held, bool(fact.get("scale_grad_by_freq", 0)), fact.get("padding_idx"),
-                                                   bool(fact.get("wraps_negative", 0)), of["index"].ndim > 1)
-    return scatter_add, conventions, scatter_add.problems.Problem(of["index"], of["source"], before, fact.get("dim", 0), conventions, "float64"), of["sum"]
+                                                   bool(fact.get("wraps_negative", 0)), given["index"].ndim > 1)
+    return scatter_add, conventions, scatter_add.problems.Problem(given["index"], given["source"], before, fact.get("dim", 0), conventions, "float64"), given["sum"]
 
 
 @pytest.mark.parametrize("name", SCATTERING)
@@ -230,7 +230,7 @@ def test_what_only_float64_shows_is_counted_apart(tmp_path, stored):
     """Two units in the last place of float32 are rounding in it, and a fault of a kernel that computes in float64."""
     conventions, arithmetic = operator.Conventions("msda_triton", "border"), steps.Arithmetic(real="float64", stored=stored)
     problem = problem_of(16, conventions, kind="float32", shape=(1, 8, 1, 2, 16, ((6, 6),)), place=problems.uniform)
-    exact, clean = (operator.backward(problem, conventions, one) for one in (steps.EXACT, arithmetic))
+    exact, clean = (operator.backward(problem, conventions, entry) for entry in (steps.EXACT, arithmetic))
     clean = cases.rounded(stored, clean)
     values = {name: array.copy() for name, array in clean.items()}
     for array in values.values():
@@ -272,8 +272,8 @@ def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
     captures.write(path, case)
     result, _ = answers.run(REPLAY, path)
     places = np.flatnonzero(clean["grad_value"].reshape(-1))
-    told = [one for one in result["invocations"][0]["findings"] if one["against"] == "float64" and one["tensor"] == "grad_value"]
-    assert len(places) > 500 and len(told) < 20
+    answer = [finding for finding in result["invocations"][0]["findings"] if finding["against"] == "float64" and finding["tensor"] == "grad_value"]
+    assert len(places) > 500 and len(answer) < 20
     bounds_of = misses.PrintedBounds(REPLAY, case, path, "float64", "grad_value")
     printed = bounds_of.read(result, places, values["grad_value"].reshape(-1), exact["grad_value"].reshape(-1).astype(float),
                               np.full(values["grad_value"].size, "implementation_error"))
@@ -309,7 +309,7 @@ def test_the_document_lists_every_kind(operator_of):
 def run_alone(*arguments):
     """The same as a process of its own, which may have more of them."""
     command = [sys.executable, TESTS / "campaign.py", *arguments]
-    return subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=500)
+    return subprocess.run([str(entry) for entry in command], capture_output=True, text=True, timeout=500)
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -437,9 +437,9 @@ def test_a_strided_input_is_recorded_as_one(tmp_path, replay):
 RECORDED = SOURCE / "tests" / "data" / "scatter" / "h200_orders.h5"
 
 
-def equal_problems(one, other):
-    for name, value in vars(one).items():
-        np.testing.assert_array_equal(value, getattr(other, name), name)
+def equal_problems(entry, another):
+    for name, value in vars(entry).items():
+        np.testing.assert_array_equal(value, getattr(another, name), name)
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -509,8 +509,8 @@ def test_nothing_of_a_recorded_capture_is_judged_wrong(tmp_path):
     done = run_alone("--capture", RECORDED, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
     assert done.returncode == 0, done.stderr
     outcomes = json.loads((tmp_path / "a.json").read_text())["outcomes"]
-    assert {"untouched", "sign_of_elements", "source_lost", "not_zeroed"} <= {one["kind"] for one in outcomes}
-    assert sum(one["counts"].get("named", 0) for one in outcomes) > 1000
+    assert {"untouched", "sign_of_elements", "source_lost", "not_zeroed"} <= {outcome["kind"] for outcome in outcomes}
+    assert sum(outcome["counts"].get("named", 0) for outcome in outcomes) > 1000
     assert "kinds of faults planted: interpolate, float16: " in done.stdout
 
 

@@ -22,7 +22,7 @@ def buffer_case(kind, count, type_of="float16"):
     """So many elements of grad_sampling_locations hold what the fault of the buffer leaves there; nothing else is wrong."""
     conventions, arithmetic = operator.Conventions("deformable_detr"), steps.Arithmetic(stored=type_of)
     problem = problem_of(23, conventions, kind=type_of, place=problems.uniform)
-    exact, clean = (operator.backward(problem, conventions, one) for one in (steps.EXACT, arithmetic))
+    exact, clean = (operator.backward(problem, conventions, entry) for entry in (steps.EXACT, arithmetic))
     rng = np.random.default_rng(24)
     before = {name: rounding.round_to(type_of, 16 * rng.standard_normal(array.shape)) for name, array in clean.items()}
     values = {name: array.copy() for name, array in clean.items()}
@@ -81,7 +81,7 @@ def test_a_program_that_never_names_a_buffer_is_noticed(tmp_path):
     done = run("--captures", 12, "--kinds", "not_zeroed,unwritten", "--jobs", 1, "--replay", shy, "--json", tmp_path / "a.json", "--assert")
     assert done.returncode == 1 and "beyond chance by" in done.stderr
     outcomes = json.loads((tmp_path / "a.json").read_text())["outcomes"]
-    types = {one["type"] for one in outcomes if one["counts"].get("by chance") or one["counts"].get("beyond chance")}
+    types = {outcome["type"] for outcome in outcomes if outcome["counts"].get("by chance") or outcome["counts"].get("beyond chance")}
     assert types and types <= {"float16", "bfloat16"}
 
 

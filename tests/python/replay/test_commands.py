@@ -127,9 +127,9 @@ def test_version(program):
     facts = dict(line.split(": ", 1) for line in rest)
     assert list(facts) == ["compiler", "CUDA", "HDF5", "recorder's hooks"]
     compiler = re.search("CMAKE_CXX_COMPILER:.*=(.*)", cache)[1]
-    told = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    printed = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
     name, number = facts["compiler"].split()[:2]
-    assert number in told and (name == "Clang") == ("clang" in told)
+    assert number in printed and (name == "Clang") == ("clang" in printed)
     assert facts["CUDA"].startswith("built without") == ("MSDA_CUDA:BOOL=ON" not in cache)
     linked = subprocess.run(["ldd", BUILD / "bin" / program], capture_output=True, text=True).stdout
     library = ctypes.CDLL(re.search(r"=> (\S*libhdf5(?:_serial)?\.so\S*)", linked)[1])

@@ -39,17 +39,17 @@ def test_what_fits_is_named(replay, tmp_path, rng, follows, says, text, toleranc
     inputs = problem(rng)
     path = tmp_path / "a.h5"
     write_capture(path, invocation(inputs, follows, says, True, **tolerance))
-    told = replay("run", path, "--json", "-", expect=1).json
-    check_schema(told)
-    (call,) = told["invocations"]
-    assert text in call["fits"] and told["verdict"]["at_fault"] == "convention"
-    assert "agree with" not in text and text in told["verdict"]["summary"]
-    assert told["verdict"]["summary"].startswith("The recorded kernel and the reference agree, and float64 agrees with them under")
-    assert "wrong" not in told["verdict"]["summary"].replace("Neither side is wrong", "")
+    result = replay("run", path, "--json", "-", expect=1).json
+    check_schema(result)
+    (call,) = result["invocations"]
+    assert text in call["fits"] and result["verdict"]["at_fault"] == "convention"
+    assert "agree with" not in text and text in result["verdict"]["summary"]
+    assert result["verdict"]["summary"].startswith("The recorded kernel and the reference agree, and float64 agrees with them under")
+    assert "wrong" not in result["verdict"]["summary"].replace("Neither side is wrong", "")
     # Without a reference nobody agrees with the kernel: it is at fault, and the fit is reported.
     write_capture(path, invocation(inputs, follows, says, False, **tolerance), overwrite=True)
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert told["verdict"]["at_fault"] == "observed" and text in told["verdict"]["summary"]
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert result["verdict"]["at_fault"] == "observed" and text in result["verdict"]["summary"]
 
 
 def test_swapped_shapes(replay, tmp_path, rng):
@@ -58,9 +58,9 @@ def test_swapped_shapes(replay, tmp_path, rng):
     inputs["spatial_shapes"] = np.ascontiguousarray(inputs["spatial_shapes"][:, ::-1])
     path = tmp_path / "a.h5"
     write_capture(path, Invocation(inputs, right.outputs, "msda_triton", results=right.results, atol=1e-3, rtol=1e-2))
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert told["invocations"][0]["fits"] == ["spatial_shapes as (width, height) in place of (height, width)"]
-    assert told["verdict"]["at_fault"] == "convention"
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert result["invocations"][0]["fits"] == ["spatial_shapes as (width, height) in place of (height, width)"]
+    assert result["verdict"]["at_fault"] == "convention"
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -75,8 +75,8 @@ def test_few_elements_of_one_gradient_contradict_what_the_others_fit(replay, tmp
         call.outputs["grad_value"] = backward(inputs)["grad_value"].astype(np.float32)
     path = tmp_path / "a.h5"
     write_capture(path, call)
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert told["invocations"][0]["fits"] == (["padding border in place of zeros"] if whole else [])
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert result["invocations"][0]["fits"] == (["padding border in place of zeros"] if whole else [])
 
 
 def test_a_mistake_that_both_make_fits_nothing(replay, tmp_path, rng):
@@ -85,10 +85,10 @@ def test_a_mistake_that_both_make_fits_nothing(replay, tmp_path, rng):
         right.outputs[name][:, 10:] *= -1
     path = tmp_path / "a.h5"
     write_capture(path, right)
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert told["invocations"][0]["fits"] == []
-    assert told["verdict"]["at_fault"] == "observed"
-    assert "check the capture's shapes and conventions before the kernel" in told["verdict"]["summary"]
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert result["invocations"][0]["fits"] == []
+    assert result["verdict"]["at_fault"] == "observed"
+    assert "check the capture's shapes and conventions before the kernel" in result["verdict"]["summary"]
 
 
 @pytest.mark.parametrize("wrong", ["sign", "scale", "noise"])
@@ -99,6 +99,6 @@ def test_a_mistake_of_the_kernel_alone_is_no_convention(replay, tmp_path, rng, w
     call.outputs["grad_attention_weights"] = (call.outputs["grad_attention_weights"] * change).astype(np.float32)
     path = tmp_path / "a.h5"
     write_capture(path, call)
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert told["invocations"][0]["fits"] == [] and told["verdict"]["at_fault"] == "observed"
-    assert "convention" not in told["verdict"]["summary"]
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert result["invocations"][0]["fits"] == [] and result["verdict"]["at_fault"] == "observed"
+    assert "convention" not in result["verdict"]["summary"]

@@ -188,8 +188,8 @@ def test_a_length_that_no_text_has(replay, tmp_path, small):
     data, path = small.read_bytes(), tmp_path / "b.h5"
     found = re.compile(rb"padding_mode\0.{28,36}?(\x05\0\0\0)(?=.{6}\0\0.\0\0\0)", re.DOTALL).search(data)
     path.write_bytes(data[:found.start(1)] + b"\xff" * 4 + data[found.end(1):])
-    told = replay("list", path, expect=2).err
-    assert str(path) in told and told.count("\n") == 1
+    printed = replay("list", path, expect=2).err
+    assert str(path) in printed and printed.count("\n") == 1
     assert peak_memory("sh", "-c", '"$0" list "$1"; true', REPLAY, path) < 3 << 20
 
 
@@ -238,8 +238,8 @@ def change_attribute(path, places):
         elif change == 1:
             owner.attrs[name + "x"] = 1
         elif change == 2:
-            other = name[:-1] + chr(ord(name[-1]) ^ 1)
-            h5py.h5a.rename(owner.id, name.encode(), (other if other not in owner.attrs else name + "y").encode())
+            another = name[:-1] + chr(ord(name[-1]) ^ 1)
+            h5py.h5a.rename(owner.id, name.encode(), (another if another not in owner.attrs else name + "y").encode())
         elif isinstance(value, (str, bytes)):
             owner.attrs[name] = "x" + (value if isinstance(value, str) else value.decode())
         elif np.asarray(value).dtype == bool:
@@ -259,8 +259,8 @@ def change_name(path, places):
         if change == 0:
             del file[name]
         elif change == 1:
-            other = name[:-1] + chr(ord(name[-1]) ^ 1)
-            file.move(name, other if other not in file else name + "y")
+            another = name[:-1] + chr(ord(name[-1]) ^ 1)
+            file.move(name, another if another not in file else name + "y")
         else:
             file.copy(name, name + "2")
 

@@ -24,14 +24,14 @@ def test_without_a_gpu(replay, demo_capture):
 def test_auto_without_a_usable_gpu_is_the_cpu(replay, demo_capture, environment):
     """The stand-in is a driver on which the library's own kernels do not run."""
     env = on_stand_in() if environment else None
-    told = replay("run", demo_capture, "--json", "-", expect=1, env=env).json
-    jsonschema.validate(told, SCHEMA)
-    (call,) = told["invocations"]
+    result = replay("run", demo_capture, "--json", "-", expect=1, env=env).json
+    jsonschema.validate(result, SCHEMA)
+    (call,) = result["invocations"]
     assert set(call["devices"]) == {"deterministic", "atomic", "float64", "grid_sample"}
-    assert devices.devices_of(told) == {"cpu"} and "moved_to_cpu" not in call
+    assert devices.devices_of(result) == {"cpu"} and "moved_to_cpu" not in call
     assert "on cpu" not in replay("run", demo_capture, expect=1, env=env).out
     same = replay("run", demo_capture, "--device", "cpu", "--device-memory", "1MiB", "--json", "-", expect=1).json
-    assert devices.same_everywhere(same) == devices.same_everywhere(told)
+    assert devices.same_everywhere(same) == devices.same_everywhere(result)
 
 
 def test_a_driver_without_the_operator_is_told(replay, demo_capture):

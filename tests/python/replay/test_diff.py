@@ -19,10 +19,10 @@ SCHEMA = json.loads((SOURCE / "docs" / "diff.schema.json").read_text())
 @pytest.fixture
 def diff(replay):
     def run(a, b, *flags, expect):
-        told = replay("diff", a, b, "--json", "-", *flags, expect=expect).json
-        jsonschema.validate(told, SCHEMA)
-        assert told["equal"] == (expect == 0)
-        return told
+        result = replay("diff", a, b, "--json", "-", *flags, expect=expect).json
+        jsonschema.validate(result, SCHEMA)
+        assert result["equal"] == (expect == 0)
+        return result
 
     return run
 
@@ -36,29 +36,29 @@ def test_equal_captures(diff, tmp_path, rng):
     calls = [call_of(make_problem(rng)) for _ in range(2)]
     for name in "ab":
         write_capture(tmp_path / f"{name}.h5", calls)
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
-    assert told["differences"] == [] and told["first"] is None
-    assert told["compared"]["invocations"] == 2 and told["compared"]["tensors"] == 2 * 8
-    told = diff(f"{tmp_path / 'a.h5'}:0", f"{tmp_path / 'a.h5'}:1", expect=1)
-    assert {one["section"] for one in told["differences"]} == {"inputs", "outputs"}
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert result["differences"] == [] and result["first"] is None
+    assert result["compared"]["invocations"] == 2 and result["compared"]["tensors"] == 2 * 8
+    result = diff(f"{tmp_path / 'a.h5'}:0", f"{tmp_path / 'a.h5'}:1", expect=1)
+    assert {difference["section"] for difference in result["differences"]} == {"inputs", "outputs"}
 
 
 def test_the_first_divergence_comes_first(diff, replay, tmp_path, rng):
     inputs = [make_problem(rng) for _ in range(3)]
-    calls = [call_of(one) for one in inputs]
+    calls = [call_of(entry) for entry in inputs]
     write_capture(tmp_path / "a.h5", calls)
     # The second call's output drifts in one bit; of it the third one gets another input.
     outputs = {name: grad.copy() for name, grad in calls[1].outputs.items()}
     where = (0, 3, 1, 2)
     outputs["grad_value"][where] = np.nextafter(outputs["grad_value"][where], np.float32(np.inf))
-    other = {**inputs[2], "value": inputs[2]["value"] * np.float32(2)}
-    write_capture(tmp_path / "b.h5", [calls[0], Invocation(inputs=inputs[1], outputs=outputs, dialect="deformable_detr"), call_of(other)])
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
-    first = told["first"]
+    another = {**inputs[2], "value": inputs[2]["value"] * np.float32(2)}
+    write_capture(tmp_path / "b.h5", [calls[0], Invocation(inputs=inputs[1], outputs=outputs, dialect="deformable_detr"), call_of(another)])
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    first = result["first"]
     assert (first["invocations"], first["section"], first["name"]) == ([1, 1], "outputs", "grad_value")
     assert first["elements"]["different"] == 1 and first["elements"]["first"] == list(where) and first["elements"]["max_ulp"] == 1
     assert first["elements"]["max_abs"] == pytest.approx(float(np.spacing(abs(calls[1].outputs["grad_value"][where]))), rel=1)
-    later = [one for one in told["differences"] if one["invocations"] == [2, 2]]
+    later = [difference for difference in result["differences"] if difference["invocations"] == [2, 2]]
     assert later[0]["section"] == "inputs" and later[0]["name"] == "value"
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
     assert text.startswith("Different; the first divergence is in invocation 1, outputs: grad_value")
@@ -69,14 +69,14 @@ def test_seeds_environment_and_libraries(diff, tmp_path, rng):
     run = {"argv": ["python3", "train.py"], "environment": {"CUDA_LAUNCH_BLOCKING": "1"}, "libraries": {"torch": "2.11"}, "gpu": "H200"}
     seeds = [{"source": "torch_cuda", "value": 1, "invocation": 0}, {"source": "libc", "value": 5, "invocation": 1}]
     write_capture(tmp_path / "a.h5", [call, call], run={**run, "seeds": seeds})
-    other = [seeds[0], {**seeds[1], "value": 6}]
-    write_capture(tmp_path / "b.h5", [call, call], run={**run, "seeds": other})
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
-    (only,) = told["notes"]  # the seed was set before the second call, and is reported once
+    another = [seeds[0], {**seeds[1], "value": 6}]
+    write_capture(tmp_path / "b.h5", [call, call], run={**run, "seeds": another})
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    (only,) = result["notes"]  # the seed was set before the second call, and is reported once
     assert only == {"invocations": [1, 1], "section": "seeds", "name": "libc", "a": "5", "b": "6", "may_decide": True}
     write_capture(tmp_path / "c.h5", [call, call], run={**run, "libraries": {"torch": "2.12"}, "environment": {}, "seeds": seeds})
-    told = diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=0)
-    assert [(one["section"], one["name"], one["a"], one["b"], one["may_decide"]) for one in told["notes"]] == [
+    result = diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=0)
+    assert [(note["section"], note["name"], note["a"], note["b"], note["may_decide"]) for note in result["notes"]] == [
         ("libraries", "torch", "2.11", "2.12", True), ("environment", "CUDA_LAUNCH_BLOCKING", "1", "", True)]
 
 
@@ -87,10 +87,10 @@ def test_two_recordings_of_equal_runs_are_equal(diff, replay, tmp_path):
     for name in "ab":
         test = "train.py::test_step[0] (setup)" if name == "a" else "train.py::test_step[1] (call)"
         assert record(sys.executable, program, options=["-o", tmp_path / f"{name}.h5"], PYTEST_CURRENT_TEST=test).returncode == 0
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
-    assert told["compared"]["invocations"] == 1 and told["same_numbers"]
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert result["compared"]["invocations"] == 1 and result["same_numbers"]
     # A capture may have calls of several tests: labels say which, and no variable has the first one's.
-    assert told["notes"] == [] and "PYTEST_CURRENT_TEST" not in read_capture(tmp_path / "a.h5").run.get("environment", {})
+    assert result["notes"] == [] and "PYTEST_CURRENT_TEST" not in read_capture(tmp_path / "a.h5").run.get("environment", {})
     assert replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=0).out.startswith("Equal: 1 invocation, ")
 
 
@@ -99,8 +99,8 @@ def test_created_streams_have_no_number_of_their_own(diff, tmp_path, rng):
     for name, stream in (("a", 94512345600), ("b", 94999999999), ("c", 0)):
         call.facts["stream"] = stream
         write_capture(tmp_path / f"{name}.h5", call, run={"gpu": "H200", "host": name})
-    assert [one["name"] for one in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]] == ["host"]
-    assert [(one["name"], one["may_decide"]) for one in diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=0)["notes"]] == [("host", False), ("stream", True)]
+    assert [note["name"] for note in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]] == ["host"]
+    assert [(note["name"], note["may_decide"]) for note in diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=0)["notes"]] == [("host", False), ("stream", True)]
 
 
 def test_other_facts_leave_captures_equal(diff, replay, tmp_path, rng):
@@ -115,10 +115,10 @@ def test_other_facts_leave_captures_equal(diff, replay, tmp_path, rng):
         write_capture(tmp_path / f"{name}.h5", call, run=run, overwrite=True)
     write("a", "2.11", pointers="@0", other="1")
     write("b", "2.12", pointers="@8", other="2")
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
-    assert told["differences"] == [] and told["same_numbers"]
-    assert {one["name"] for one in told["notes"] if one["may_decide"]} == {"libtorch.so", "CUBLAS_WORKSPACE_CONFIG", "other"}
-    assert {one["name"] for one in told["notes"] if not one["may_decide"]} == {"libcudart.so.12", "TRITON_CACHE_DIR", "host", "pointers"}
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert result["differences"] == [] and result["same_numbers"]
+    assert {note["name"] for note in result["notes"] if note["may_decide"]} == {"libtorch.so", "CUBLAS_WORKSPACE_CONFIG", "other"}
+    assert {note["name"] for note in result["notes"] if not note["may_decide"]} == {"libcudart.so.12", "TRITON_CACHE_DIR", "host", "pointers"}
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=0).out
     assert text.startswith("Equal: 1 invocation, 2 tensors") and "\n  differs, with the same numbers\n    libraries, libtorch.so: /opt/2.11/" in text
     call.outputs["y"][0] += 1
@@ -165,18 +165,18 @@ def test_calls_of_several_threads_have_no_order(diff, tmp_path, rng):
         write_capture(tmp_path / f"{name}.h5", [calls[i] for i in order], overwrite=True)
     write("a", range(6), [1, 2, 1, 2, 1, 2])
     write("b", [1, 0, 2, 3, 5, 4], [8, 9, 8, 9, 8, 9])
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
-    assert told["compared"]["invocations"] == 6
-    assert [(one["section"], one["a"], one["b"], one["may_decide"]) for one in told["notes"]] == [("order", "0 1 2 3 4 5", "1 0 2 3 5 4", False)]
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert result["compared"]["invocations"] == 6
+    assert [(note["section"], note["a"], note["b"], note["may_decide"]) for note in result["notes"]] == [("order", "0 1 2 3 4 5", "1 0 2 3 5 4", False)]
     write("b", [2, 1, 0, 3, 4, 5], [8, 9, 8, 9, 8, 9])  # the first thread's first two calls are exchanged
-    assert [(one["section"], one["may_decide"]) for one in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]] == [("order", True)]
+    assert [(note["section"], note["may_decide"]) for note in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]] == [("order", True)]
     calls[4].outputs["grad_value"][0, 0] += 1
     write("b", [1, 0, 4, 2, 3, 5], [8, 9, 8, 9, 8, 9])
-    (one,) = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["differences"]
-    assert (one["invocations"], one["name"]) == ([4, 2], "grad_value")
+    (entry,) = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["differences"]
+    assert (entry["invocations"], entry["name"]) == ([4, 2], "grad_value")
     write("b", [1, 0, 2, 3, 5], [8, 9, 8, 9, 8, 9])
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
-    assert (told["only_a"], told["only_b"], told["differences"]) == ([4], [], [])
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    assert (result["only_a"], result["only_b"], result["differences"]) == ([4], [], [])
     # In one thread the order counts.
     write("a", range(6), [1] * 6)
     write("b", [1, 0, 2, 3, 4, 5], [8] * 6)
@@ -198,13 +198,13 @@ def test_conventions_sizes_and_missing_calls(diff, tmp_path, rng):
     inputs, larger = make_problem(rng), make_problem(rng, queries=21)
     write_capture(tmp_path / "a.h5", [call_of(inputs), call_of(inputs)])
     write_capture(tmp_path / "b.h5", [call_of(larger, dialect="msda_triton", align_corners=True)])
-    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
-    assert told["only_a"] == [1] and told["only_b"] == []
-    by_name = {(one["section"], one["name"]): one for one in told["differences"]}
-    by_name.update({(one["section"], one["name"]): one for one in told["notes"]})
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    assert result["only_a"] == [1] and result["only_b"] == []
+    by_name = {(difference["section"], difference["name"]): difference for difference in result["differences"]}
+    by_name.update({(note["section"], note["name"]): note for note in result["notes"]})
     assert by_name["conventions", "dialect"]["b"] == "msda_triton" and by_name["conventions", "align_corners"]["a"] == "false"
     assert "20" in by_name["inputs", "grad_output"]["a"] and "elements" not in by_name["inputs", "grad_output"]
-    assert told["first"]["section"] == "inputs"
+    assert result["first"]["section"] == "inputs"
 
 
 def test_bad_operands(replay, tmp_path, rng):
@@ -240,15 +240,15 @@ def test_slices(diff, tmp_path, rng):
     write_capture(tmp_path / "whole.h5", call_of(inputs))
     alone = call_of(only_batch(inputs, 2))
     write_capture(tmp_path / "alone.h5", alone)
-    told = diff(tmp_path / "whole.h5", tmp_path / "alone.h5", "--slices", expect=0)
-    (pair,) = told["slices"]["equal_batches"]
-    assert (pair["a"], pair["b"]) == (2, 0) and {one["different"] for one in pair["gradients"]} == {0}
-    modes = {one["mode"]: one for one in told["slices"]["replayed_a"]}
+    result = diff(tmp_path / "whole.h5", tmp_path / "alone.h5", "--slices", expect=0)
+    (pair,) = result["slices"]["equal_batches"]
+    assert (pair["a"], pair["b"]) == (2, 0) and {gradient["different"] for gradient in pair["gradients"]} == {0}
+    modes = {entry["mode"]: entry for entry in result["slices"]["replayed_a"]}
     assert modes["deterministic"] == {"mode": "deterministic", "batches": 3, "different": []}
     # The order of atomic additions is drawn for each batch by its number: batch 0 keeps its own.
     assert 0 not in modes["atomic"]["different"] and modes["atomic"]["different"]
     alone.outputs["grad_attention_weights"][0, 1] += 1
     write_capture(tmp_path / "alone.h5", alone, overwrite=True)
-    told = diff(tmp_path / "whole.h5", tmp_path / "alone.h5", "--slices", expect=1)
-    different = {one["tensor"]: one["different"] for one in told["slices"]["equal_batches"][0]["gradients"]}
+    result = diff(tmp_path / "whole.h5", tmp_path / "alone.h5", "--slices", expect=1)
+    different = {gradient["tensor"]: gradient["different"] for gradient in result["slices"]["equal_batches"][0]["gradients"]}
     assert different == {"grad_value": 0, "grad_sampling_locations": 0, "grad_attention_weights": 2 * 2 * 2}

@@ -34,10 +34,10 @@ for seed in range(4):
 def compare(a, b, *flags, expect):
     done = subprocess.run([REPLAY, "diff", a, b, "--json", "-", *flags], capture_output=True, text=True, timeout=120)
     assert done.returncode == expect, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    check(told, "diff-survey" if told["kind"] == "survey" else "diff")
-    assert told["equal"] == (expect == 0)
-    return told
+    result = json.loads(done.stdout)
+    check(result, "diff-survey" if result["kind"] == "survey" else "diff")
+    assert result["equal"] == (expect == 0)
+    return result
 
 
 def record_twice(tmp_path, command, options, names="ab", **variables):
@@ -51,8 +51,8 @@ def record_twice(tmp_path, command, options, names="ab", **variables):
     return captures
 
 
-def decisive(told):
-    return [one for one in told.get("runs", told["notes"]) if one.get("may_decide", False)]
+def decisive(result):
+    return [entry for entry in result.get("runs", result["notes"]) if entry.get("may_decide", False)]
 
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode not in ("survey", "cupti")])
@@ -61,19 +61,19 @@ def test_calls_on_the_cpu(tmp_path, mode):
         (folder / "train.py").write_text(CPU)  # another folder in each run
         return sys.executable, folder / "train.py"
 
-    told = compare(*record_twice(tmp_path, command, MODES[mode]), expect=0)
-    assert told["compared"]["invocations"] == (2 if mode == "last" else 4) and told["compared"]["tensors"] >= 8
-    assert decisive(told) == []
+    result = compare(*record_twice(tmp_path, command, MODES[mode]), expect=0)
+    assert result["compared"]["invocations"] == (2 if mode == "last" else 4) and result["compared"]["tensors"] >= 8
+    assert decisive(result) == []
 
 
 @pytest.mark.parametrize("kernel", ["triton", "col2im17", "grid_sample", "index_add", "index_put", "embedding"])
 @pytest.mark.parametrize("mode", MODES)
 def test_launches(tmp_path, mode, kernel):
     client = ["--kernel", kernel, *(["--launches", "3"] if kernel in ("triton", "col2im17") else []), "--seed", "5", "--cupti"]
-    told = compare(*record_twice(tmp_path, lambda folder: [CLIENT, *client], MODES[mode]), expect=0)
-    assert told["kind"] == ("survey" if mode == "survey" else "captures")
-    assert sum(told["compared"][what] for what in ("kernels" if mode == "survey" else "invocations",)) > 0
-    assert decisive(told) == [] and told["notes"] == []
+    result = compare(*record_twice(tmp_path, lambda folder: [CLIENT, *client], MODES[mode]), expect=0)
+    assert result["kind"] == ("survey" if mode == "survey" else "captures")
+    assert sum(result["compared"][what] for what in ("kernels" if mode == "survey" else "invocations",)) > 0
+    assert decisive(result) == [] and result["notes"] == []
 
 
 def test_captures_of_failing_tests(tmp_path):
@@ -87,8 +87,8 @@ def test_captures_of_failing_tests(tmp_path):
                               capture_output=True, text=True, cwd=folder, timeout=120, env=environment(PYTHONPATH=SOURCE / "tools" / "python"))
         assert done.returncode == 1, done.stdout + done.stderr
         captures += folder.rglob("*.h5")
-    told = compare(*captures, expect=0)
-    assert told["compared"]["invocations"] == 4 and decisive(told) == []
+    result = compare(*captures, expect=0)
+    assert result["compared"]["invocations"] == 4 and decisive(result) == []
 
 
 def test_launches_of_several_threads(tmp_path):
@@ -97,10 +97,10 @@ def test_launches_of_several_threads(tmp_path):
     captures = record_twice(tmp_path, lambda folder: client, [], names="abcdef", MSDA_STAND_IN_ASYNC=1)
     orders = set()
     for capture in captures[1:]:
-        told = compare(captures[0], capture, expect=0)
-        assert told["differences"] == [] and told["compared"]["invocations"] > 3
-        orders.update(one["b"] for one in told["notes"] if one["section"] == "order")
-        assert [one for one in decisive(told) if one["section"] != "order"] == []
+        result = compare(captures[0], capture, expect=0)
+        assert result["differences"] == [] and result["compared"]["invocations"] > 3
+        orders.update(note["b"] for note in result["notes"] if note["section"] == "order")
+        assert [entry for entry in decisive(result) if entry["section"] != "order"] == []
     assert orders, "no two runs had other orders: nothing was tested"
 
 
@@ -111,27 +111,27 @@ def test_every_mode_with_every_other(tmp_path):
         (tmp_path / mode).mkdir()
         (captures[mode],) = record_twice(tmp_path / mode, lambda folder: [FLAKY, "--seed", "3"], MODES[mode], names="a")
     with h5py.File(captures["digest-only"]) as file:
-        assert not any(len(one["inputs"]) or len(one["outputs"]) for one in file["invocations"].values())
+        assert not any(len(invocation["inputs"]) or len(invocation["outputs"]) for invocation in file["invocations"].values())
     for a in captures:
         for b in captures:
             assert compare(captures[a], captures[b], expect=0)["compared"]["tensors"] > 0, (a, b)
     (tmp_path / "other").mkdir()
-    (other,) = record_twice(tmp_path / "other", lambda folder: [FLAKY, "--seed", "4"], [], names="a")
+    (another,) = record_twice(tmp_path / "other", lambda folder: [FLAKY, "--seed", "4"], [], names="a")
     for mode in captures:
-        assert compare(captures[mode], other, expect=1)["first"]["section"] == "inputs"
+        assert compare(captures[mode], another, expect=1)["first"]["section"] == "inputs"
 
 
 def test_one_altered_element_is_found(tmp_path):
     """Two equal recordings of launches, by digests alone, too."""
     client = [CLIENT, "--kernel", "triton", "--launches", "3", "--seed", "5"]
-    whole, other = record_twice(tmp_path, lambda folder: client, [])
-    with h5py.File(other, "r+") as file:
+    whole, another = record_twice(tmp_path, lambda folder: client, [])
+    with h5py.File(another, "r+") as file:
         data = file["invocations/000001/outputs/grad_value"]
         value = data[()]
         value.flat[3] += 1
         data[...] = value
         del data.attrs["digest"]
-    first = compare(whole, other, expect=1)["first"]
+    first = compare(whole, another, expect=1)["first"]
     assert (first["invocations"], first["section"], first["name"], first["elements"]["different"]) == ([1, 1], "outputs", "grad_value", 1)
     digests = tmp_path / "digests.h5"
     assert record(*client, options=["-o", digests, "--digest-only"]).returncode == 0

@@ -103,11 +103,11 @@ def small_capture(demo_capture, tmp_path_factory):
 @pytest.mark.parametrize("to", ["pytest", "cpp"])
 def test_the_real_failure(replay, export, demo_capture, tmp_path, to):
     output = tmp_path / f"test_h200{SUFFIX[to]}"
-    told = export(demo_capture, to, output)
+    result = export(demo_capture, to, output)
     _, finding = finding_of(replay, demo_capture)
-    assert finding["index"] == told["finding"]["index"] == [0, 948, 0, 0, 2, 0]
-    assert (told["finding"]["observed_bits"], told["finding"]["expected_bits"]) == ("0xc30013ec", "0x4303cef2")
-    assert [name for name in told["files"]] == [str(output), str(output.with_suffix({"pytest": ".npz", "cpp": ".bin"}[to]))]
+    assert finding["index"] == result["finding"]["index"] == [0, 948, 0, 0, 2, 0]
+    assert (result["finding"]["observed_bits"], result["finding"]["expected_bits"]) == ("0xc30013ec", "0x4303cef2")
+    assert [name for name in result["files"]] == [str(output), str(output.with_suffix({"pytest": ".npz", "cpp": ".bin"}[to]))]
     out = RUN[to](output, 1)
     check_report(out, finding, "float32", "float32")
     # Both arithmetics, step by step: the coordinates on either side of the boundary, with the bits that `run` prints.
@@ -119,8 +119,8 @@ def test_the_real_failure(replay, export, demo_capture, tmp_path, to):
 @pytest.mark.parametrize("to", ["pytest", "cpp"])
 def test_a_small_call_stands_in_one_file(replay, export, small_capture, tmp_path, to):
     output = tmp_path / f"test_small{SUFFIX[to]}"
-    told = export(small_capture, to, output)
-    assert told["files"] == [str(output)] and os.listdir(tmp_path) == [output.name]
+    result = export(small_capture, to, output)
+    assert result["files"] == [str(output)] and os.listdir(tmp_path) == [output.name]
     _, finding = finding_of(replay, small_capture)
     check_report(RUN[to](output, 1), finding, "float32", "float32")
     # The reference fixed: with the recorded numbers in its place.
@@ -172,8 +172,8 @@ def test_msda(replay, export, msda_captures, msda_programs, tmp_path, stored, gr
     capture = msda_captures[gradient, stored]
     call, finding = finding_of(replay, capture)
     assert finding["tensor"] == gradient and finding["against"] == "float64"
-    told = export(capture, "pytest", tmp_path / "test_a.py")
-    assert told["finding"]["cause"] == "implementation_error" and not told["finding"]["tolerance"]["recorded"]
+    result = export(capture, "pytest", tmp_path / "test_a.py")
+    assert result["finding"]["cause"] == "implementation_error" and not result["finding"]["tolerance"]["recorded"]
     check_report(run_pytest(tmp_path / "test_a.py", 1), finding, stored, "float64")
     if stored in ("bfloat16", "float32"):
         check_report(msda_programs((gradient, stored), 1), finding, stored, "float64")
@@ -315,8 +315,8 @@ def test_advice_is_reproduced_too(replay, export, small_capture, tmp_path):
     _, finding = finding_of(replay, tmp_path / "a.h5")
     assert finding["advisory"] and finding["against"] == "grid_sample"
     for to in ("pytest", "cpp"):
-        told = export(tmp_path / "a.h5", to, tmp_path / f"a{SUFFIX[to]}")
-        assert told["finding"]["advisory"]
+        result = export(tmp_path / "a.h5", to, tmp_path / f"a{SUFFIX[to]}")
+        assert result["finding"]["advisory"]
         check_report(RUN[to](tmp_path / f"a{SUFFIX[to]}", 1), finding, "float32", "float32")
 
 
@@ -330,8 +330,8 @@ def test_which_invocation(replay, export, tmp_path, rng):
         calls.append(Invocation({**inputs, "value": inputs["value"]}, outputs, "deformable_detr", atol=1e-3, rtol=1e-2))
     write_capture(tmp_path / "a.h5", calls)
     assert export(tmp_path / "a.h5", "pytest", tmp_path / "a.py")["invocations"] == [1]
-    told = export(tmp_path / "a.h5", "pytest", tmp_path / "b.py", "--invocation", 2)
-    assert told["invocations"] == [2] and told["finding"]["index"] == [0, 2, 0, 0, 0]
+    result = export(tmp_path / "a.h5", "pytest", tmp_path / "b.py", "--invocation", 2)
+    assert result["invocations"] == [2] and result["finding"]["index"] == [0, 2, 0, 0, 0]
     assert "invocation 1, at fault: observed" in replay("export", tmp_path / "a.h5", "--to", "cpp", "-o", tmp_path / "c.cpp", expect=0).out
     refused = replay("export", tmp_path / "a.h5", "--to", "cpp", "-o", tmp_path / "d.cpp", "--invocation", 0, expect=2)
     assert "nothing is out of tolerance" in refused.err
@@ -410,9 +410,9 @@ def named_capture(tmp_path, rng):
 
 @pytest.mark.parametrize("flags", [[], ["--anonymous"]], ids=["all", "anonymous"])
 def test_an_archive_for_an_issue(replay, export, named_capture, tmp_path, flags):
-    told = export(named_capture, "zip", tmp_path / "issue.zip", *flags)
+    printed = export(named_capture, "zip", tmp_path / "issue.zip", *flags)
     with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
-        assert archive.testzip() is None and archive.namelist() == told["members"]
+        assert archive.testzip() is None and archive.namelist() == printed["members"]
         archive.extractall(tmp_path / "issue")
     there = tmp_path / "issue"
     assert set(os.listdir(there)) == {"README.md", "environment.txt", "run.txt", "run.json", "capture.h5", "test_reproducer.py"}
@@ -428,21 +428,21 @@ def test_an_archive_for_an_issue(replay, export, named_capture, tmp_path, flags)
     private = [b"secret_test.py", b"/home/someone", b"someones-host", b"someones_test"]
     if flags:
         assert not [text for text in (*private, str(tmp_path).encode()) if text in everything]
-        assert run["argv"] == [] and run["environment"] == {} and told["tells"] == ["gpu", "libraries", "time of recording", "seeds"]
+        assert run["argv"] == [] and run["environment"] == {} and printed["tells"] == ["gpu", "libraries", "time of recording", "seeds"]
     else:
         assert all(text in everything for text in private)
-        assert {"arguments", "host", "label", "libraries", "environment variable CUDA_HOME"} <= set(told["tells"])
-        for name in told["tells"]:
+        assert {"arguments", "host", "label", "libraries", "environment variable CUDA_HOME"} <= set(printed["tells"])
+        for name in printed["tells"]:
             assert name in (there / "README.md").read_text()
     assert run["gpu"] == "NVIDIA H200" and [seed["value"] for seed in run["seeds"]] == [7]
-    for name in told["members"]:
+    for name in printed["members"]:
         if name != "README.md":
             assert f"`{name}`" in (there / "README.md").read_text()
 
 
 def test_a_large_call_for_an_issue(replay, export, demo_capture, tmp_path):
-    told = export(demo_capture, "zip", tmp_path / "issue.zip")
-    assert "test_reproducer.npz" in told["members"]
+    result = export(demo_capture, "zip", tmp_path / "issue.zip")
+    assert "test_reproducer.npz" in result["members"]
     with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
         archive.extractall(tmp_path)
     _, finding = finding_of(replay, demo_capture)
@@ -453,11 +453,11 @@ def test_a_large_call_for_an_issue(replay, export, demo_capture, tmp_path):
 def test_stages_code_and_digests_of_a_recording_go_along(replay, export, tmp_path):
     """A capture by an older recorder: what `show` prints of its invocation, it prints of the archive's."""
     recorded = DATA / "v0.1" / "recorded.h5"
-    told = replay("export", recorded, "--to", "zip", "-o", tmp_path / "a.zip", "--json", "-", expect=0).json
+    result = replay("export", recorded, "--to", "zip", "-o", tmp_path / "a.zip", "--json", "-", expect=0).json
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         archive.extract("capture.h5", tmp_path)
     before, after = (replay("show", path, "--json", "-", "--invocation", id_, expect=0).json["invocations"][0]
-                     for path, id_ in ((recorded, told["invocations"][0]), (tmp_path / "capture.h5", 0)))
+                     for path, id_ in ((recorded, result["invocations"][0]), (tmp_path / "capture.h5", 0)))
     before["id"] = 0
     for call in (before, after):
         for tensor in call["tensors"]:
@@ -497,9 +497,9 @@ def fields(message):
 
 
 def test_event_files(replay, export, demo_capture, tmp_path):
-    told = export(demo_capture, "tensorboard", tmp_path / "logs" / "run")
+    result = export(demo_capture, "tensorboard", tmp_path / "logs" / "run")
     (name,) = os.listdir(tmp_path / "logs" / "run")
-    assert "tfevents" in name and told["files"] == [str(tmp_path / "logs" / "run" / name)]
+    assert "tfevents" in name and result["files"] == [str(tmp_path / "logs" / "run" / name)]
     first, *events = [dict(fields(record)) for record in records((tmp_path / "logs" / "run" / name).read_bytes())]
     assert first[3] == b"brain.Event:2" and first[1] > 1.6e9
     values = [dict(fields(dict(fields(event[5]))[1])) for event in events]
@@ -507,10 +507,10 @@ def test_event_files(replay, export, demo_capture, tmp_path):
     by_tag = {value[1].decode(): value for value in values}
     assert len(by_tag) == len(values)
     call = replay("run", demo_capture, "--device", "cpu", "--json", "-").json["invocations"][0]
-    for one in call["comparisons"]:
-        tag = f"{one['tensor']}/{one['observed']} against {one['expected']}/"
-        assert by_tag[tag + "elements out of tolerance"][2] == one["mismatched"]
-        assert by_tag[tag + "largest absolute difference"][2] == np.float32(one["max_abs"])
+    for comparison in call["comparisons"]:
+        tag = f"{comparison['tensor']}/{comparison['observed']} against {comparison['expected']}/"
+        assert by_tag[tag + "elements out of tolerance"][2] == comparison["mismatched"]
+        assert by_tag[tag + "largest absolute difference"][2] == np.float32(comparison["max_abs"])
     assert by_tag["causes/cell_boundary"][2] == 1
     assert call["verdict"]["summary"].encode() in dict(fields(by_tag["verdict"][8]))[8]
     # The histogram of the errors, by NumPy.
@@ -536,9 +536,9 @@ def test_error_maps(export, demo_capture, tmp_path):
     off = np.abs(data["observed_grad_value"] - expected) / (tolerance + tolerance * np.abs(expected))
     start = 0
     for level, (height, width) in enumerate(data["spatial_shapes"]):
-        of = dict(fields(by_tag[f"grad_value/recorded against float64/error in tolerances/level {level}"][4]))
-        assert (of[1], of[2], of[3]) == (height, width, 1)
-        pixels = matplotlib.image.imread(io.BytesIO(of[4])) * 255
+        given = dict(fields(by_tag[f"grad_value/recorded against float64/error in tolerances/level {level}"][4]))
+        assert (given[1], given[2], given[3]) == (height, width, 1)
+        pixels = matplotlib.image.imread(io.BytesIO(given[4])) * 255
         wanted = np.minimum(off[:, start:start + height * width].max((0, 2, 3)).reshape(height, width), 1) * 255
         np.testing.assert_allclose(pixels, wanted, atol=0.51)
         assert len(np.unique(pixels)) > 10
@@ -552,7 +552,7 @@ def test_event_files_by_tensorboard(replay, export, demo_capture, tmp_path):
     events = event_accumulator.EventAccumulator(str(tmp_path), size_guidance={"images": 0})
     events.Reload()
     tags = events.Tags()
-    assert [one.value for one in events.Scalars("causes/cell_boundary")] == [1]
+    assert [entry.value for entry in events.Scalars("causes/cell_boundary")] == [1]
     histogram = events.Histograms("grad_sampling_locations/recorded against reference/error")[0].histogram_value
     assert histogram.num == sum(histogram.bucket) == 24000
     assert len(tags["images"]) == 4 and "verdict" in tags["tensors"]
@@ -560,8 +560,8 @@ def test_event_files_by_tensorboard(replay, export, demo_capture, tmp_path):
 
 
 def test_steps_are_invocations(export, named_capture, tmp_path):
-    told = export(named_capture, "tensorboard", tmp_path / "logs")
-    assert told["invocations"] == [0, 1] and told["finding"] is None
+    result = export(named_capture, "tensorboard", tmp_path / "logs")
+    assert result["invocations"] == [0, 1] and result["finding"] is None
     (name,) = os.listdir(tmp_path / "logs")
     events = [dict(fields(record)) for record in records((tmp_path / "logs" / name).read_bytes())][1:]
     assert {event[2] for event in events} == {0, 1}
@@ -635,8 +635,8 @@ def test_refusals(replay, small_capture, demo_capture, tmp_path):
     damaged[damaged.index(value[:64]) + 5] ^= 1
     (tmp_path / "d.h5").write_bytes(damaged)
     assert "--damaged" in replay("export", tmp_path / "d.h5", "--to", "npz", "-o", tmp_path / "a", expect=2).err
-    told = replay("export", tmp_path / "d.h5", "--to", "npz", "-o", tmp_path / "a", "--damaged", "--json", "-", expect=0).json
-    assert told["altered"] == ["/invocations/000000/inputs/value"]
+    result = replay("export", tmp_path / "d.h5", "--to", "npz", "-o", tmp_path / "a", "--damaged", "--json", "-", expect=0).json
+    assert result["altered"] == ["/invocations/000000/inputs/value"]
 
 
 # --- Names, tolerances and files that a stranger brings.
@@ -689,12 +689,12 @@ def test_fma_rounds_once():
 
 
 def test_an_archive_by_another_tolerance(replay, export, small_capture, tmp_path):
-    told = export(small_capture, "zip", tmp_path / "issue.zip", "--atol", 1e-9, "--rtol", 1e-9)
+    printed = export(small_capture, "zip", tmp_path / "issue.zip", "--atol", 1e-9, "--rtol", 1e-9)
     with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
         archive.extractall(tmp_path / "issue")
     result = replay("run", "capture.h5", "--device", "cpu", "--json", "-", cwd=tmp_path / "issue", expect=1).json
     assert result == json.loads((tmp_path / "issue" / "run.json").read_text())
-    assert result["invocations"][0]["tolerance"] == {"atol": 1e-9, "rtol": 1e-9} and told["finding"]["tolerance"]["atol"] == 1e-9
+    assert result["invocations"][0]["tolerance"] == {"atol": 1e-9, "rtol": 1e-9} and printed["finding"]["tolerance"]["atol"] == 1e-9
 
 
 def test_nothing_to_compare_is_not_within_tolerance(replay, tmp_path, rng):
@@ -726,17 +726,17 @@ def test_anonymous_keeps_no_free_text(replay, export, tmp_path, rng):
     note(tmp_path / "g.h5")
     for name in ("m", "g"):
         there = tmp_path / name
-        told = export(tmp_path / f"{name}.h5", "zip", tmp_path / f"{name}.zip", "--anonymous")
+        printed = export(tmp_path / f"{name}.h5", "zip", tmp_path / f"{name}.zip", "--anonymous")
         with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
             archive.extractall(there)
         everything = b"".join((there / file).read_bytes() for file in os.listdir(there))
         assert b"secretive" not in everything and str(tmp_path).encode() not in everything
-        assert "time of recording" in told["tells"] and "time of recording" in (there / "README.md").read_text()
+        assert "time of recording" in printed["tells"] and "time of recording" in (there / "README.md").read_text()
         result = replay("run", "capture.h5", "--device", "cpu", "--json", "-", cwd=there, expect=1).json
         assert result == json.loads((there / "run.json").read_text())
         if name == "m":
-            assert "result 1" in {one["expected"] for one in result["invocations"][0]["comparisons"]} | {
-                one["observed"] for one in result["invocations"][0]["comparisons"]}
+            assert "result 1" in {comparison["expected"] for comparison in result["invocations"][0]["comparisons"]} | {
+                comparison["observed"] for comparison in result["invocations"][0]["comparisons"]}
 
 
 def test_torch_is_asked_where_it_computed_one_side(export, tmp_path, rng):
@@ -747,8 +747,8 @@ def test_torch_is_asked_where_it_computed_one_side(export, tmp_path, rng):
     for dialect, has_torch in (("msda_triton", False), ("grid_sample", True)):
         call = Invocation(inputs, wrong, "deformable_detr", results={"other": Result(right, "reference", dialect)})
         write_capture(tmp_path / "a.h5", call, overwrite=True)
-        told = export(tmp_path / "a.h5", "pytest", tmp_path / "a.py", "--force")
-        assert told["finding"]["against"] == "reference"
+        result = export(tmp_path / "a.h5", "pytest", tmp_path / "a.py", "--force")
+        assert result["finding"]["against"] == "reference"
         assert ("test_against_torch" in (tmp_path / "a.py").read_text()) == has_torch
 
 

@@ -94,8 +94,8 @@ def test_archives_come_back(replay, export, imported, tmp_path, case):  # noqa: 
 @pytest.mark.parametrize("case", [SOME[0], SOME[4], SOME[8]])
 def test_issues_and_events(replay, export, imported, tmp_path, case):  # noqa: F811
     capture = wrong_sign(case, imported, tmp_path / "a.h5")
-    told = export(capture, "zip", tmp_path / "a.zip", "--anonymous")
-    assert "test_reproducer.py" in told["members"]
+    result = export(capture, "zip", tmp_path / "a.zip", "--anonymous")
+    assert "test_reproducer.py" in result["members"]
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         archive.extractall(tmp_path / "issue")
     _, finding = finding_of(replay, capture)
@@ -118,8 +118,8 @@ def test_buffers_and_references_go_along(replay, export, imported, tmp_path):  #
              reference_sum=right, dim_size=6)
     import_case(tmp_path / "a.npz", tmp_path / "a.h5")
     for to in ("pytest", "cpp"):
-        told = export(tmp_path / "a.h5", to, tmp_path / f"test_a{SUFFIX[to]}", "--element", "sum[2,1]")
-        assert len(told["files"]) == 2
+        result = export(tmp_path / "a.h5", to, tmp_path / f"test_a{SUFFIX[to]}", "--element", "sum[2,1]")
+        assert len(result["files"]) == 2
         out = RUN[to](tmp_path / f"test_a{SUFFIX[to]}", 1)
         assert "sum[2,1] is out of tolerance" in out and "recorded: 14 (" in out.replace("14.0", "14") and "reference: 13 (" in out.replace("13.0", "13")
     export(tmp_path / "a.h5", "npz", tmp_path / "b.npz")
@@ -134,12 +134,12 @@ def test_another_element(replay, export, imported, tmp_path):  # noqa: F811
     write_capture(tmp_path / "a.h5", imported(case, observed_sum=gradient))
     _, first = finding_of(replay, tmp_path / "a.h5")
     call = replay("run", tmp_path / "a.h5", "--json", "-").json["invocations"][0]
-    (other,) = [one for one in call["findings"] if one["index"] != first["index"]]
-    element = f"sum[{','.join(map(str, other['index']))}]"
+    (another,) = [finding for finding in call["findings"] if finding["index"] != first["index"]]
+    element = f"sum[{','.join(map(str, another['index']))}]"
     for to in ("pytest", "cpp"):
-        told = export(tmp_path / "a.h5", to, tmp_path / f"test_a{SUFFIX[to]}", "--element", element)
-        assert told["finding"]["index"] == other["index"]
-        check_report(RUN[to](tmp_path / f"test_a{SUFFIX[to]}", 1), other, str(gradient.dtype), "float64")
+        result = export(tmp_path / "a.h5", to, tmp_path / f"test_a{SUFFIX[to]}", "--element", element)
+        assert result["finding"]["index"] == another["index"]
+        check_report(RUN[to](tmp_path / f"test_a{SUFFIX[to]}", 1), another, str(gradient.dtype), "float64")
         assert f"Here: {element}" in (tmp_path / f"test_a{SUFFIX[to]}").read_text()
 
     def refused(*flags, to="pytest"):

@@ -38,25 +38,25 @@ def written(tmp_path, rng):
 
 
 def test_the_reference_tells(replay, written):
-    told = replay("run", written(), "--json", "-", expect=1).json
-    (call,) = told["invocations"]
+    result = replay("run", written(), "--json", "-", expect=1).json
+    (call,) = result["invocations"]
     assert (call["padding_mode"], call["align_corners"]) == ("border", True)
     assert call["notes"] == ["the recorded outputs fit padding zeros with align_corners and border with align_corners equally well; "
                              "border with align_corners is used, which fits the reference best"]
-    assert told["verdict"]["at_fault"] == "convention" and told["verdict"]["causes"] == {"border_clamp": 1}
+    assert result["verdict"]["at_fault"] == "convention" and result["verdict"]["causes"] == {"border_clamp": 1}
 
 
 def test_minimize_keeps_what_was_told(replay, written, tmp_path):
     small = tmp_path / "small.h5"
-    told = replay("minimize", written(), "-o", small, "--json", "-", expect=0).json
-    assert told["cause"] == "border_clamp"
+    result = replay("minimize", written(), "-o", small, "--json", "-", expect=0).json
+    assert result["cause"] == "border_clamp"
     (call,) = read_capture(small).invocations
     assert call.padding_mode == "border" and "fitting_conventions" not in call.facts
 
 
 def test_without_a_reference_the_recorded_ones_are_taken(replay, written):
-    told = replay("run", written(results={}), "--json", "-", expect=0).json
-    (call,) = told["invocations"]
+    result = replay("run", written(results={}), "--json", "-", expect=0).json
+    (call,) = result["invocations"]
     assert call["padding_mode"] == "zeros" and call["notes"][0].endswith(" equally well; zeros is used")
 
 

@@ -14,15 +14,15 @@ def gradcheck(replay, tmp_path):
     def run(inputs, grads, *flags, expect):
         call = Invocation(inputs=inputs, outputs=grads, dialect="deformable_detr")
         write_capture(tmp_path / "call.h5", call, overwrite=True)
-        told = replay("gradcheck", tmp_path / "call.h5", "--json", "-", *flags, expect=expect).json
-        check(told, "gradcheck")
-        return {gradient["tensor"]: gradient for gradient in told["invocations"][0]["gradients"]}
+        result = replay("gradcheck", tmp_path / "call.h5", "--json", "-", *flags, expect=expect).json
+        check(result, "gradcheck")
+        return {gradient["tensor"]: gradient for gradient in result["invocations"][0]["gradients"]}
 
     return run
 
 
 def side(gradient, name):
-    (found,) = (one for one in gradient["sides"] if one["side"] == name)
+    (found,) = (side for side in gradient["sides"] if side["side"] == name)
     return found
 
 
@@ -96,12 +96,12 @@ def test_planted_faults_fail(gradcheck, rng, fault):
     grads = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
     tensor, plant = FAULTS[fault]
     plant(grads, inputs)
-    told = gradcheck(inputs, grads, "--all", expect=1)
-    for name, gradient in told.items():
+    printed = gradcheck(inputs, grads, "--all", expect=1)
+    for name, gradient in printed.items():
         assert side(gradient, "float64")["failed"] == 0
         assert (side(gradient, "recorded")["failed"] > 0) == (name == tensor), name
-    worst = side(told[tensor], "recorded")["worst"]
-    assert worst and all(one["distance"] in ("NaN", "Infinity") or one["distance"] > one["bound"] for one in worst)
+    worst = side(printed[tensor], "recorded")["worst"]
+    assert worst and all(entry["distance"] in ("NaN", "Infinity") or entry["distance"] > entry["bound"] for entry in worst)
 
 
 def test_kinks_pass_where_the_naive_check_fails(gradcheck, rng):
@@ -111,9 +111,9 @@ def test_kinks_pass_where_the_naive_check_fails(gradcheck, rng):
     inputs["sampling_locations"] = (cells + 0.5) / sizes  # on pixel centres, exactly
     # The derivative from above, in every sample: the cell that begins there.
     grads = backward(inputs)
-    told = gradcheck(inputs, grads, "--all", expect=0)["grad_sampling_locations"]
-    assert told["at_kinks"] == told["total"] and side(told, "recorded")["failed"] == 0
-    assert told["naive"]["failed_at_kinks"] > 0.9 * told["total"]
+    result = gradcheck(inputs, grads, "--all", expect=0)["grad_sampling_locations"]
+    assert result["at_kinks"] == result["total"] and side(result, "recorded")["failed"] == 0
+    assert result["naive"]["failed_at_kinks"] > 0.9 * result["total"]
     grads["grad_sampling_locations"] += 100
     gradcheck(inputs, grads, "--all", expect=1)
 
@@ -121,9 +121,9 @@ def test_kinks_pass_where_the_naive_check_fails(gradcheck, rng):
 def test_samples_and_seed(gradcheck, replay, rng, tmp_path):
     inputs = make_problem(rng, queries=200)
     grads = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
-    told = gradcheck(inputs, grads, "--samples", "50", "--seed", "3", expect=0)
-    assert told["grad_attention_weights"]["sampled"] == 50
-    assert 50 < told["grad_sampling_locations"]["sampled"] <= 100
+    result = gradcheck(inputs, grads, "--samples", "50", "--seed", "3", expect=0)
+    assert result["grad_attention_weights"]["sampled"] == 50
+    assert 50 < result["grad_sampling_locations"]["sampled"] <= 100
     text = replay("gradcheck", tmp_path / "call.h5", expect=0).out
     assert "naive check" in text and "the gradients are the derivatives" in text
     for flags in (["--samples", "0"], ["--samples", "x"], ["--invocation", "7"]):
@@ -134,11 +134,11 @@ def test_what_pytorch_computed_on_an_h200_passes(replay, tmp_path):
     """All variants of grid_sample in three types; with one gradient's sign flipped, each of them fails."""
     calls = [call_of(variant) for variant in VARIANTS]
     write_capture(tmp_path / "right.h5", calls)
-    told = replay("gradcheck", tmp_path / "right.h5", "--all", "--json", "-", expect=0).json
-    check(told, "gradcheck")
-    assert len(told["invocations"]) == len(VARIANTS) == 90
+    result = replay("gradcheck", tmp_path / "right.h5", "--all", "--json", "-", expect=0).json
+    check(result, "gradcheck")
+    assert len(result["invocations"]) == len(VARIANTS) == 90
     for call in calls:
         call.outputs["grad_input"] = -call.outputs["grad_input"]
     write_capture(tmp_path / "wrong.h5", calls)
-    told = replay("gradcheck", tmp_path / "wrong.h5", "--samples", 30, "--json", "-", expect=1).json
-    assert [one["id"] for one in told["invocations"] if one["passed"]] == []
+    result = replay("gradcheck", tmp_path / "wrong.h5", "--samples", 30, "--json", "-", expect=1).json
+    assert [invocation["id"] for invocation in result["invocations"] if invocation["passed"]] == []

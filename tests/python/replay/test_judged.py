@@ -49,7 +49,7 @@ def test_judgement(replay, capture, name):
 
 def test_each_side_is_charged_with_its_own(replay, capture):
     sets = replay("run", capture("reference_wrong_observed_rounds"), "--json", "-").json["invocations"][0]["judged"]
-    against_reference = {(one["cause"], one["at_fault"]): one["count"] for one in sets if one["against"] == "reference"}
+    against_reference = {(entry["cause"], entry["at_fault"]): entry["count"] for entry in sets if entry["against"] == "reference"}
     assert against_reference == {("implementation_error", "reference"): 8, ("cell_boundary", "observed"): 1}
     text = replay("run", capture("reference_wrong_observed_rounds"), "--quiet").out
     assert "The recorded kernel misses 1 element of grad_sampling_locations" in text and " by rounding alone." in text
@@ -65,7 +65,7 @@ def test_no_coordinate_contradicts_its_cell(replay, capture):
 
 def test_the_signs_are_the_ones_planted(replay, capture):
     result = replay("run", capture("flipped_signs_among_rounding"), "--json", "-").json["invocations"][0]
-    (mistakes,) = [one for one in result["judged"] if one["against"] == "float64"]
+    (mistakes,) = [entry for entry in result["judged"] if entry["against"] == "float64"]
     assert mistakes["count"] == 5 and result["verdict"]["explained_by_rounding"] > 10000
     findings = [f for f in result["findings"] if f["against"] == "float64"]
     assert all(f["observed"] == pytest.approx(-f["float64"], rel=1e-2) for f in findings) and len(findings) == 5

@@ -51,20 +51,20 @@ def told_of(finished):
 
 def test_findings_of_equal_cause_and_place_are_joined(replay, captures):
     folder, counts = captures
-    told = told_of(replay("run", folder, "--json", "-", expect=1))
-    assert [(one["capture"], one["status"]) for one in told["captures"]] == [
+    result = told_of(replay("run", folder, "--json", "-", expect=1))
+    assert [(capture["capture"], capture["status"]) for capture in result["captures"]] == [
         (str(folder / name), status) for name, status in (("a.h5", 1), ("b.h5", 0), ("c.h5", 1), ("d.h5", 0))]
-    assert told["verdict"]["summary"] == "2 of 4 captures out of tolerance."
-    assert (told["verdict"]["at_fault"], told["verdict"]["out_of_tolerance"], told["verdict"]["unread"]) == ("observed", 2, 0)
-    [group] = told["groups"]
+    assert result["verdict"]["summary"] == "2 of 4 captures out of tolerance."
+    assert (result["verdict"]["at_fault"], result["verdict"]["out_of_tolerance"], result["verdict"]["unread"]) == ("observed", 2, 0)
+    [group] = result["groups"]
     assert (group["tensor"], group["cause"], group["at_fault"]) == ("grad_sampling_locations", "implementation_error", "observed")
-    of = {one["capture"]: one for one in group["captures"]}
-    assert {os.path.basename(name) for name in of} == {"a.h5", "c.h5"}
-    assert group["count"] == sum(one["count"] for one in of.values()) == told["verdict"]["causes"]["implementation_error"]
+    given = {capture["capture"]: capture for capture in group["captures"]}
+    assert {os.path.basename(name) for name in given} == {"a.h5", "c.h5"}
+    assert group["count"] == sum(entry["count"] for entry in given.values()) == result["verdict"]["causes"]["implementation_error"]
     # Elements smaller than the tolerance are not out of it.
-    assert counts[0] <= of[str(folder / "a.h5")]["count"] <= 2 * 2 * 2 * 2 and counts[2] <= of[str(folder / "c.h5")]["count"]
-    assert of[str(folder / "a.h5")]["rank"] == "0" and of[str(folder / "a.h5")]["labels"] == ["test_a"]
-    assert of[str(folder / "c.h5")]["rank"] == "1"
+    assert counts[0] <= given[str(folder / "a.h5")]["count"] <= 2 * 2 * 2 * 2 and counts[2] <= given[str(folder / "c.h5")]["count"]
+    assert given[str(folder / "a.h5")]["rank"] == "0" and given[str(folder / "a.h5")]["labels"] == ["test_a"]
+    assert given[str(folder / "c.h5")]["rank"] == "1"
     assert group["shared"] == {"batch": 0}  # query 3 in one capture, 3 and 7 in the other
     assert group["worst"]["index"][1] in (3, 7)
 
@@ -84,18 +84,18 @@ def test_captures_that_cannot_be_read_are_named_and_the_others_judged(replay, ca
     folder, _ = captures
     (folder / "e.h5").write_bytes(b"no capture")
     done = replay("run", folder, tmp_path / "missing.h5", "--json", "-", expect=2)
-    told = told_of(done)
-    assert [one["status"] for one in told["captures"]] == [1, 0, 1, 0, 2, 2]
-    assert "e.h5" in told["captures"][4]["error"] and "missing.h5: no such file" in told["captures"][5]["error"]
-    assert told["verdict"]["unread"] == 2 and len(told["groups"]) == 1
+    result = told_of(done)
+    assert [capture["status"] for capture in result["captures"]] == [1, 0, 1, 0, 2, 2]
+    assert "e.h5" in result["captures"][4]["error"] and "missing.h5: no such file" in result["captures"][5]["error"]
+    assert result["verdict"]["unread"] == 2 and len(result["groups"]) == 1
     assert done.err.count("\n") == 2 and "missing.h5: no such file" in done.err
 
 
 def test_names_that_are_not_utf_8(replay, captures):
     folder, _ = captures
     (folder / "a.h5").rename(os.fsdecode(os.fsencode(folder / "a") + b"\xff\xfe.h5"))
-    told = told_of(replay("run", folder, "--json", "-", expect=1))
-    assert [(one["status"], "error" in one) for one in told["captures"]] == [(1, False), (0, False), (1, False), (0, False)]
+    result = told_of(replay("run", folder, "--json", "-", expect=1))
+    assert [(capture["status"], "error" in capture) for capture in result["captures"]] == [(1, False), (0, False), (1, False), (0, False)]
     assert "4 of 4 captures: every digest is right" in replay("verify", folder, expect=0).out
     replay("report", folder, "-o", folder / "pages", expect=1)
     assert len(list((folder / "pages").iterdir())) == 5
@@ -117,17 +117,17 @@ def test_verify(replay, captures):
     data[data.index(inputs) + 5] ^= 1
     (folder / "b.h5").write_bytes(data)
     done = replay("verify", folder, "--json", "-", expect=2)
-    assert [one["status"] for one in done.json["captures"]] == [0, 2, 0, 0]
+    assert [capture["status"] for capture in done.json["captures"]] == [0, 2, 0, 0]
     assert "inputs/value" in done.err and "b.h5: 1 of " in done.err
 
 
 def test_orders_are_added_up(replay, captures, tmp_path):
     folder, _ = captures
     each = [replay("order", folder / f"{name}.h5", "--json", "-", expect=0).json["summary"] for name in "abcd"]
-    told = replay("order", folder, tmp_path / "no.h5", "--json", "-", expect=2).json
-    jsonschema.validate(told, json.loads((SOURCE / "docs" / "order-many.schema.json").read_text()))
-    assert told["summary"] == {name: sum(one[name] for one in each) for name in each[0]} and told["summary"]["elements"] > 0
-    assert [one["status"] for one in told["captures"]] == [0, 0, 0, 0, 2]
+    result = replay("order", folder, tmp_path / "no.h5", "--json", "-", expect=2).json
+    jsonschema.validate(result, json.loads((SOURCE / "docs" / "order-many.schema.json").read_text()))
+    assert result["summary"] == {name: sum(entry[name] for entry in each) for name in each[0]} and result["summary"]["elements"] > 0
+    assert [capture["status"] for capture in result["captures"]] == [0, 0, 0, 0, 2]
     text = replay("order", folder, expect=0).out
     assert text.startswith("4 captures: one order gives every recorded bit of ") and text.count("\n") == 5
 

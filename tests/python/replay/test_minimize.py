@@ -26,28 +26,28 @@ def minimize(replay, tmp_path):
 
     def run(capture, *flags):
         small = tmp_path / "small.h5"
-        told = replay("minimize", capture, "-o", small, "--force", "--from-scratch", "--json", "-", *flags, expect=0).json
-        jsonschema.validate(told, SCHEMA)
+        result = replay("minimize", capture, "-o", small, "--force", "--from-scratch", "--json", "-", *flags, expect=0).json
+        jsonschema.validate(result, SCHEMA)
         replay("verify", small, expect=0)
         explained = replay("run", small, "--device", "cpu", "--json", "-", expect=1).json
-        assert explained["verdict"]["causes"].get(told["cause"])
-        assert explained["invocations"][0]["groups"][0]["cause"] == told["cause"] or not told["headline"]
+        assert explained["verdict"]["causes"].get(result["cause"])
+        assert explained["invocations"][0]["groups"][0]["cause"] == result["cause"] or not result["headline"]
         (call,) = read_capture(small).invocations
-        return told, call, explained
+        return result, call, explained
 
     return run
 
 
 def test_a_real_failure(minimize, demo_capture):
-    told, call, explained = minimize(demo_capture)
-    assert told["cause"] == "cell_boundary" and told["at_fault"] == "reference" == explained["verdict"]["at_fault"]
-    assert {told["sizes"][symbol] for symbol in "BMQLP"} == {1} and told["sizes"]["D"] <= 4
-    assert told["recorded_sizes"]["Q"] == 1000 and told["element"]["recorded_index"] == [0, 948, 0, 0, 2, 0]
+    result, call, explained = minimize(demo_capture)
+    assert result["cause"] == "cell_boundary" and result["at_fault"] == "reference" == explained["verdict"]["at_fault"]
+    assert {result["sizes"][symbol] for symbol in "BMQLP"} == {1} and result["sizes"]["D"] <= 4
+    assert result["recorded_sizes"]["Q"] == 1000 and result["element"]["recorded_index"] == [0, 948, 0, 0, 2, 0]
     # The two float32 formulas of the x coordinate, by hand: they must still give neighbouring cells.
     x, width = call.inputs["sampling_locations"][0, 0, 0, 0, 0, 0], np.float32(call.inputs["spatial_shapes"][0, 1])
-    one, half = np.float32(1), np.float32(0.5)
+    entry, half = np.float32(1), np.float32(0.5)
     of_kernel = x * width - half
-    of_reference = (((np.float32(2) * x - one) + one) * width - one) * half
+    of_reference = (((np.float32(2) * x - entry) + entry) * width - entry) * half
     assert np.floor(of_kernel) != np.floor(of_reference)
     assert "mode" in call.facts["minimized_replayed"] and "invocation 0" in call.facts["minimized_from"]
 
@@ -65,12 +65,12 @@ def test_a_mistake_in_a_sum_keeps_its_addends_and_its_bits(minimize, tmp_path, r
     wrong = (0, 7, 1, 3)
     grads["grad_value"][wrong] += 1
     write_capture(tmp_path / "whole.h5", Invocation(inputs=inputs, outputs=grads, dialect="deformable_detr", atol=1e-3, rtol=1e-2))
-    told, call, _ = minimize(tmp_path / "whole.h5")
-    assert told["cause"] == "implementation_error" and told["at_fault"] == "observed"
+    result, call, _ = minimize(tmp_path / "whole.h5")
+    assert result["cause"] == "implementation_error" and result["at_fault"] == "observed"
     reach = [q for q in range(20) if reaching(inputs, q, 7, 1)]
-    assert 0 < len(reach) < 20 and told["sizes"]["Q"] == len(reach)
-    assert told["sizes"]["M"] == told["sizes"]["L"] == told["sizes"]["D"] == 1
-    np.testing.assert_array_equal(call.outputs["grad_value"][tuple(told["element"]["index"])], grads["grad_value"][wrong])
+    assert 0 < len(reach) < 20 and result["sizes"]["Q"] == len(reach)
+    assert result["sizes"]["M"] == result["sizes"]["L"] == result["sizes"]["D"] == 1
+    np.testing.assert_array_equal(call.outputs["grad_value"][tuple(result["element"]["index"])], grads["grad_value"][wrong])
     assert not any(np.isclose(call.inputs["grad_output"], 0).all(axis=(0, 2, 3)))  # a query that adds nothing would be cut
 
 
@@ -106,13 +106,13 @@ def test_grid_sample(minimize, tmp_path, rng):
         grads["observed_grad_grid"][where] *= -1
 
     whole, grads = grid_sample_capture(tmp_path, rng, flip)
-    told, call, explained = minimize(whole)
-    assert told["operator"] == "grid_sample" and told["cause"] == "implementation_error"
-    assert told["sizes"] == {"N": 1, "C": 3, "H_out": 1, "W_out": 1}  # what it would have made of fewer channels nobody knows
+    result, call, explained = minimize(whole)
+    assert result["operator"] == "grid_sample" and result["cause"] == "implementation_error"
+    assert result["sizes"] == {"N": 1, "C": 3, "H_out": 1, "W_out": 1}  # what it would have made of fewer channels nobody knows
     assert explained["verdict"]["at_fault"] == "observed"
     assert call.outputs["grad_grid"][0, 0, 0, 0] == grads["observed_grad_grid"][where]
     # Where only the addends of other samples are missing, the arithmetic was run again, and says so.
-    assert {one["tensor"] for one in told["replayed"]} <= {"outputs/grad_input", "outputs/grad_grid"}
+    assert {entry["tensor"] for entry in result["replayed"]} <= {"outputs/grad_input", "outputs/grad_grid"}
 
 
 def test_a_gradient_of_a_sample_needs_no_other_sample(minimize, tmp_path, rng):
@@ -125,16 +125,16 @@ def test_a_gradient_of_a_sample_needs_no_other_sample(minimize, tmp_path, rng):
     whole, _ = grid_sample_capture(tmp_path, rng, off_by_rounding)
     for index in ((0, 2, 2, 1), (0, 1, 4, 1), (1, 3, 6, 0), (1, 0, 0, 0)):
         element = f"grad_grid[{','.join(map(str, index))}]"
-        told, call, _ = minimize(whole, "--atol", "0", "--rtol", "1e-8", "--element", element)
-        assert told["cause"] in ("accumulation_order", "ill_conditioned")
-        assert told["sizes"]["N"] == told["sizes"]["H_out"] == told["sizes"]["W_out"] == 1, (element, told["sizes"])
+        result, call, _ = minimize(whole, "--atol", "0", "--rtol", "1e-8", "--element", element)
+        assert result["cause"] in ("accumulation_order", "ill_conditioned")
+        assert result["sizes"]["N"] == result["sizes"]["H_out"] == result["sizes"]["W_out"] == 1, (element, result["sizes"])
 
 
 def test_grid_sample_of_a_tight_tolerance_becomes_tiny(minimize, tmp_path, rng):
     whole, _ = grid_sample_capture(tmp_path, rng, lambda grads: None)
-    told, _, _ = minimize(whole, "--atol", "0", "--rtol", "0")
-    assert told["at_fault"] == "tolerance" or told["cause"] in ("rounding", "ill_conditioned", "accumulation_order")
-    assert told["sizes"]["N"] == told["sizes"]["H_out"] == told["sizes"]["W_out"] == 1
+    result, _, _ = minimize(whole, "--atol", "0", "--rtol", "0")
+    assert result["at_fault"] == "tolerance" or result["cause"] in ("rounding", "ill_conditioned", "accumulation_order")
+    assert result["sizes"]["N"] == result["sizes"]["H_out"] == result["sizes"]["W_out"] == 1
 
 
 def test_boxes_stay_on_images_that_there_are(minimize, tmp_path, rng):
@@ -147,8 +147,8 @@ def test_boxes_stay_on_images_that_there_are(minimize, tmp_path, rng):
     path = tmp_path / "a.h5"
     write_capture(path, Invocation(inputs, {"grad_input": np.zeros_like(wrong)}, "", results={"reference": Result({"grad_input": wrong}, "reference")},
                                    facts=facts))
-    told, call, _ = minimize(path, "--cause", "non_finite")
-    assert told["cause"] == "non_finite" and set(call.inputs["boxes"][:, 0]) <= {0, 1, 2, 3}
+    result, call, _ = minimize(path, "--cause", "non_finite")
+    assert result["cause"] == "non_finite" and set(call.inputs["boxes"][:, 0]) <= {0, 1, 2, 3}
 
 
 def test_which_finding(minimize, replay, tmp_path, rng):
@@ -158,10 +158,10 @@ def test_which_finding(minimize, replay, tmp_path, rng):
     grads["grad_sampling_locations"][0, 5, 1, 0, 0, 1] *= -3
     whole, small = tmp_path / "whole.h5", tmp_path / "small.h5"
     write_capture(whole, Invocation(inputs=inputs, outputs=grads, dialect="deformable_detr", atol=1e-3, rtol=1e-2))
-    told, _, _ = minimize(whole, "--element", "grad_attention_weights[0,3,0,1,1]")
-    assert told["element"]["recorded_index"] == [0, 3, 0, 1, 1]
-    other, _, _ = minimize(whole, "--cause", "implementation_error")
-    assert other["cause"] == "implementation_error"
+    result, _, _ = minimize(whole, "--element", "grad_attention_weights[0,3,0,1,1]")
+    assert result["element"]["recorded_index"] == [0, 3, 0, 1, 1]
+    another, _, _ = minimize(whole, "--cause", "implementation_error")
+    assert another["cause"] == "implementation_error"
     small.unlink()
     for flags, words in (
         (["--cause", "bad"], "no such cause"), (["--cause", "cell_boundary"], "nothing to minimize"),

@@ -99,8 +99,8 @@ def assert_kept(replay, path, *command):
     beside = sorted(os.listdir(path.parent))
     for mine in FOREIGN:
         path.write_text(mine)
-        told = replay(*command, expect=2)
-        assert f"{path}: cannot replace it: it is no" in told.err and not told.out and path.read_text() == mine, told
+        result = replay(*command, expect=2)
+        assert f"{path}: cannot replace it: it is no" in result.err and not result.out and path.read_text() == mine, result
     path.unlink()
     target = path.with_name("target")
     for exists in (True, False):

@@ -15,7 +15,7 @@ CONVENTIONS = [("msda_triton", "zeros", False), ("msda_triton", "zeros", True), 
                ("deformable_detr", "zeros", False)]
 
 
-def told(replay, path, *options, expect=0):
+def printed(replay, path, *options, expect=0):
     result = replay("order", path, "--list", 100000, "--json", "-", *options, expect=expect).json
     check(result, "order")
     return result
@@ -58,14 +58,14 @@ class Problem:
         return [keys[i] for i in rng.permutation(len(keys))[:count]]
 
 
-def same_but_for_the_first_two(one, other, commute=True):
-    return one == other or (commute and one[2:] == other[2:] and sorted(one[:2]) == sorted(other[:2]))
+def same_but_for_the_first_two(entry, another, commute=True):
+    return entry == another or (commute and entry[2:] == another[2:] and sorted(entry[:2]) == sorted(another[:2]))
 
 
 @pytest.mark.parametrize("dialect, padding_mode, align_corners", CONVENTIONS)
 def test_every_order_that_was_drawn_is_read_back(replay, tmp_path, rng, dialect, padding_mode, align_corners):
     problem = Problem(rng, dialect, padding_mode, align_corners)
-    result = told(replay, problem.write(tmp_path / "a.h5"))
+    result = printed(replay, problem.write(tmp_path / "a.h5"))
     summary, found = result["summary"], pixels_of(result)
     assert set(found) == set(problem.addends) and summary["elements"] == len(found)
     few = [key for key, addends in problem.addends.items() if len(addends) <= 15]
@@ -93,7 +93,7 @@ def test_a_product_that_no_known_kernel_has_is_found(replay, tmp_path, rng):
     """The sums of Deformable DETR's product, recorded as msda-triton's."""
     problem = Problem(rng, "deformable_detr")
     problem.conventions["dialect"] = "msda_triton"
-    result = told(replay, problem.write(tmp_path / "a.h5"))
+    result = printed(replay, problem.write(tmp_path / "a.h5"))
     assert result["invocations"][0]["arithmetic"]["product"] == "(grad_output*attention)*(wy*wx)"
     assert result["summary"]["explained_to_15"] == result["summary"]["with_1_to_15"]
 
@@ -103,7 +103,7 @@ def test_what_no_arithmetic_gives_has_no_order(replay, tmp_path, rng):
     problem.grad_value *= np.float32(1.5)
     done = replay("order", problem.write(tmp_path / "a.h5"), expect=0)
     assert "arithmetic: unknown" in done.out
-    summary = told(replay, tmp_path / "a.h5")["summary"]
+    summary = printed(replay, tmp_path / "a.h5")["summary"]
     assert summary["not_found"] == summary["elements"] and summary["impossible"] == 0
 
 
@@ -123,7 +123,7 @@ def test_lost_and_doubled_addends_are_named(replay, tmp_path, rng, kind):
             order = problem.drawn[key] + [addend]
         problem.grad_value[key] = problem.sum(key, order)
         faulty[key] = addend
-    result = told(replay, problem.write(tmp_path / "a.h5"), expect=1)
+    result = printed(replay, problem.write(tmp_path / "a.h5"), expect=1)
     found = pixels_of(result)
     assert {key for key, pixel in found.items() if pixel["fit"] == "impossible"} == set(faulty)
     assert result["summary"]["impossible"] == result["summary"][kind] == len(faulty)
@@ -143,10 +143,10 @@ def test_a_word_that_is_one_unit_off_is_proved_impossible(replay, tmp_path, rng)
         problem.grad_value[key][3] = np.nextafter(problem.grad_value[key][3], np.float32(np.inf))
     unnamed = problem.write(tmp_path / "a.h5")
     # Whether a kernel without a name adds one addend at a time nobody knows: it is not accused.
-    found = pixels_of(told(replay, unnamed, expect=0))
+    found = pixels_of(printed(replay, unnamed, expect=0))
     text = replay("order", unnamed, expect=0).out
     assert "error:" not in text and "kernel: not named" in text and "no single order does, by proof" in text
-    assert found == pixels_of(told(replay, problem.write(tmp_path / "b.h5", kernel="msda_triton_bwd"), expect=1))
+    assert found == pixels_of(printed(replay, problem.write(tmp_path / "b.h5", kernel="msda_triton_bwd"), expect=1))
     fits = {key: bool(fitting_orders(problem.addends[key], problem.grad_value[key])) for key in keys}
     assert sum(not fit for fit in fits.values()) > 15
     for key in keys:
@@ -156,7 +156,7 @@ def test_a_word_that_is_one_unit_off_is_proved_impossible(replay, tmp_path, rng)
 def test_additions_to_what_the_buffer_held(replay, tmp_path, rng):
     shape = make_problem(rng, channels=16, queries=14)["value"].shape
     problem = Problem(rng, start=rng.standard_normal(shape).astype(np.float32))
-    result = told(replay, problem.write(tmp_path / "a.h5"))
+    result = printed(replay, problem.write(tmp_path / "a.h5"))
     assert result["summary"]["explained_to_15"] == result["summary"]["with_1_to_15"]
     unique = [(key, pixel) for key, pixel in pixels_of(result).items() if pixel["unique"]]
     assert len(unique) > 20
@@ -166,7 +166,7 @@ def test_additions_to_what_the_buffer_held(replay, tmp_path, rng):
 
 def test_sums_of_16_bits(replay, tmp_path, rng):
     problem = Problem(rng, dtype=np.float16, channels=32)
-    result = told(replay, problem.write(tmp_path / "a.h5"))
+    result = printed(replay, problem.write(tmp_path / "a.h5"))
     assert result["invocations"][0]["arithmetic"]["sum_type"] == "float16"
     assert result["summary"]["explained_to_15"] == result["summary"]["with_1_to_15"]
     for key, pixel in pixels_of(result).items():
@@ -182,7 +182,7 @@ def test_sums_in_float32_that_are_rounded_to_16_bits_at_the_end(replay, tmp_path
     for key, all_ in added.items():
         grad_value[key] = fold([addend for *_, addend in all_], rng.permutation(len(all_))).astype(np.float16)
     write_capture(tmp_path / "a.h5", Invocation(halves, {"grad_value": grad_value}, **problem.conventions))
-    result = told(replay, tmp_path / "a.h5")
+    result = printed(replay, tmp_path / "a.h5")
     assert result["invocations"][0]["arithmetic"]["sum_type"] == "float32"
     assert result["summary"]["explained_to_15"] == result["summary"]["with_1_to_15"]
 
@@ -213,7 +213,7 @@ def test_grid_sample(replay, tmp_path, rng, apart):
         sums = fold(addends, drawn[key])
         for c in range(len(sums)):
             grad_input[n, c, y, x] = fold(addends, rng.permutation(len(addends)))[c] if apart else sums[c]
-    result = told(replay, write_grid_sample(tmp_path / "a.h5", inputs, grad_input))
+    result = printed(replay, write_grid_sample(tmp_path / "a.h5", inputs, grad_input))
     summary = result["summary"]
     assert summary["elements"] == len(added) and summary["with_1_to_15"] == len(added)
     assert summary["explained"] + summary["in_parts"] == summary["elements"] and summary["impossible"] == summary["in_parts"]
@@ -242,7 +242,7 @@ def test_what_pytorch_computed_on_a_gpu(replay, tmp_path, name):
     facts = {"interpolation": interpolation, "padding_mode": padding_mode, "align_corners": int(align_corners)}
     inputs = {key: tensors[key] for key in ("input", "grid", "grad_output")}
     write_capture(tmp_path / "a.h5", Invocation(inputs, {"grad_input": tensors["grad_input"]}, "", facts=facts))
-    summary = told(replay, tmp_path / "a.h5")["summary"]
+    summary = printed(replay, tmp_path / "a.h5")["summary"]
     assert summary["explained"] + summary["in_parts"] == summary["elements"] > 15
     assert summary["in_parts"] * 10 < summary["elements"] and summary["lost"] == summary["doubled"] == 0
 
@@ -250,21 +250,21 @@ def test_what_pytorch_computed_on_a_gpu(replay, tmp_path, name):
 @pytest.mark.parametrize("backwards", [False, True])
 def test_inversions(replay, tmp_path, rng, backwards):
     problem = Problem(rng, draw=lambda n: list(range(n))[:: -1 if backwards else 1])
-    inversions = told(replay, problem.write(tmp_path / "a.h5"))["invocations"][0]["inversions"]
+    inversions = printed(replay, problem.write(tmp_path / "a.h5"))["invocations"][0]["inversions"]
     assert inversions["index"] == "query" and inversions["pixels"] > 10
-    pairs, inverted = (sum(one[name] for one in inversions["bins"]) for name in ("pairs", "inverted"))
+    pairs, inverted = (sum(entry[name] for entry in inversions["bins"]) for name in ("pairs", "inverted"))
     assert pairs > 50 and inverted == (pairs if backwards else 0)
 
 
 def test_the_result_does_not_depend_on_threads(replay, tmp_path, rng):
     path = Problem(rng, queries=40).write(tmp_path / "a.h5")
     options = ("--seconds-each", 1000, "--limit", 1000, "--moves", 2000, "--exhaustive", 8)
-    assert told(replay, path, "--threads", 1, *options) == told(replay, path, "--threads", 3, *options)
+    assert printed(replay, path, "--threads", 1, *options) == printed(replay, path, "--threads", 3, *options)
 
 
 def test_annealing_finds_what_is_too_long_to_search_through(replay, tmp_path, rng):
     problem = Problem(rng, queries=24, channels=32, draw=lambda n: list(range(n)))
-    found = pixels_of(told(replay, problem.write(tmp_path / "a.h5"), "--exhaustive", 4))
+    found = pixels_of(printed(replay, problem.write(tmp_path / "a.h5"), "--exhaustive", 4))
     long = {key: pixel for key, pixel in found.items() if pixel["addends"] > 8 and pixel["fit"] == "explained"}
     assert len(long) > 5
     for key, pixel in long.items():
@@ -274,7 +274,7 @@ def test_annealing_finds_what_is_too_long_to_search_through(replay, tmp_path, rn
 def test_a_single_addition_needs_no_search(replay, tmp_path, rng):
     """--exhaustive 0 is the annealing alone: what it does not find proves nothing, and not for want of time or of memory."""
     path = Problem(rng, queries=3).write(tmp_path / "a.h5")
-    few, none = (pixels_of(told(replay, path, "--exhaustive", number, "--moves", 0)) for number in (1, 0))
+    few, none = (pixels_of(printed(replay, path, "--exhaustive", number, "--moves", 0)) for number in (1, 0))
     single = {key for key, pixel in few.items() if pixel["addends"] == 1}
     assert few == none and 3 < len(single) < len(none)
     assert {key for key, pixel in none.items() if (pixel["fit"], pixel["unique"]) == ("explained", True)} == single
@@ -287,11 +287,11 @@ def test_mode_recorded_order_replays_the_recorded_bits(replay, tmp_path, rng):
     path = problem.write(tmp_path / "a.h5")
     result = replay("run", path, "--mode", "recorded_order", "--json", "-", expect=0).json
     check(result, "run")
-    one = result["invocations"][0]
-    counts = one["recorded_order"]["grad_value"]
+    entry = result["invocations"][0]
+    counts = entry["recorded_order"]["grad_value"]
     assert counts == {"pixels": len(problem.addends), "in_order": len(problem.addends), "equal": problem.grad_value.size,
                       "total": problem.grad_value.size}
-    compared = [c for c in one["comparisons"] if (c["observed"], c["expected"]) == ("recorded", "recorded_order")]
+    compared = [c for c in entry["comparisons"] if (c["observed"], c["expected"]) == ("recorded", "recorded_order")]
     assert [c["max_ulp"] for c in compared] == [0]
     assert "an exact replay" in replay("run", path, "--mode", "recorded_order", expect=0).out
     # Without the recorded gradient there is no order.
@@ -319,7 +319,7 @@ def test_a_finding_of_accumulation_order_has_the_order(replay, tmp_path, rng):
 @pytest.mark.long
 def test_the_real_case(replay, demo_capture):
     """What an H200 recorded: every sum in the order that is found, added by NumPy."""
-    result = told(replay, demo_capture, "--moves", 0)
+    result = printed(replay, demo_capture, "--moves", 0)
     summary = result["summary"]
     assert summary["explained_to_15"] == summary["with_1_to_15"] == 4758 and summary["impossible"] == 0
     case = np.load(DATA / "h200_border_noalign_0.npz")
@@ -341,11 +341,11 @@ def test_bad_options(replay, demo_capture, options):
 def test_orders_of_an_h200(replay):
     """index_add in float16, trilinear in float16 where each pixel has more than 7 additions, and roi_align in float32: the kernels' arithmetic
     is explained, and every pixel with few additions has an order, of all channels or of each."""
-    result = told(replay, DATA / "scatter" / "h200_orders.h5", "--moves", "0")
+    result = printed(replay, DATA / "scatter" / "h200_orders.h5", "--moves", "0")
     rows, volume, boxes = result["invocations"]
-    assert all(one["arithmetic"]["fits"] == one["arithmetic"]["tried"] > 0 for one in (rows, volume, boxes))
+    assert all(entry["arithmetic"]["fits"] == entry["arithmetic"]["tried"] > 0 for entry in (rows, volume, boxes))
     assert boxes["arithmetic"]["factors"] == "coordinates with fused multiply-adds"
-    found = [[one["summary"][name] for name in ("with_1_to_15", "explained_to_15", "in_parts_to_15")] for one in (rows, volume, boxes)]
+    found = [[entry["summary"][name] for name in ("with_1_to_15", "explained_to_15", "in_parts_to_15")] for entry in (rows, volume, boxes)]
     assert found == [[7, 1, 6], [112, 110, 2], [116, 116, 0]]
 
 
@@ -359,6 +359,6 @@ def test_the_limit_of_time_is_for_all_invocations(replay, tmp_path, rng):
     path = tmp_path / "calls.h5"
     write_capture(path, [*[call] * 9, few])
     begin = time.monotonic()
-    summaries = [one["summary"] for one in told(replay, path, "--moves", "1000000000", "--limit", "2")["invocations"]]
+    summaries = [invocation["summary"] for invocation in printed(replay, path, "--moves", "1000000000", "--limit", "2")["invocations"]]
     assert time.monotonic() - begin < 2 * 9 / 2
-    assert [one["out_of_time"] for one in summaries] == [1] * 9 + [0] and summaries[-1]["explained"] == 1
+    assert [summary["out_of_time"] for summary in summaries] == [1] * 9 + [0] and summaries[-1]["explained"] == 1

@@ -28,8 +28,8 @@ def original(replay):
             assert done.out == "" and done.err.count("\n") == 1 and done.err.startswith("msda-replay: "), done.err
             return done.err
         jsonschema.validate(done.json, SCHEMA)
-        told = done.json["invocations"] + done.json.get("relaunched", [])
-        return [one["original"] for one in sorted(told, key=lambda one: one["id"])]
+        result = done.json["invocations"] + done.json.get("relaunched", [])
+        return [entry["original"] for entry in sorted(result, key=lambda entry: entry["id"])]
 
     return run
 
@@ -80,11 +80,11 @@ def test_sums_in_another_order_every_time(launched, original, replay):
         recorded = call["outputs/grad_value"][()]
         truth = backward({name: data[()] for name, data in call["inputs"].items()})["grad_value"]
     assert 100 < summed["distinct"] <= 150 and 100 < summed["varying"] <= recorded.size and summed["recorded_among_them"] is False
-    widths = [one["highest"] - one["lowest"] for one in summed["widest"]]
+    widths = [entry["highest"] - entry["lowest"] for entry in summed["widest"]]
     assert len(widths) == 10 and widths == sorted(widths, reverse=True) and widths[0] == summed["spread"] > 0
-    for one in summed["widest"]:  # float32 sums of a few dozen terms
-        at = tuple(one["index"])
-        assert one["lowest"] == np.float32(one["lowest"]) and abs(one["lowest"] - truth[at]) < 1e-4 > abs(one["highest"] - truth[at])
+    for entry in summed["widest"]:  # float32 sums of a few dozen terms
+        at = tuple(entry["index"])
+        assert entry["lowest"] == np.float32(entry["lowest"]) and abs(entry["lowest"] - truth[at]) < 1e-4 > abs(entry["highest"] - truth[at])
     assert 0 < summed["first_against_recorded"]["different"] <= recorded.size
     out = replay("run", capture, "--mode", "original", "--repeat", 20, "--verbose", expect=0, env=on_stand_in(MSDA_STAND_IN_UNORDERED=1)).out
     assert re.search(r"^    grad_value +\d+ results, the recorded one not among them; \d+ of 2656 elements vary, by up to", out, re.M)
@@ -107,14 +107,14 @@ def test_where_it_runs(launched, original, replay):
     run = lambda *arguments, **variables: replay("run", capture, "--json", "-", *arguments, expect=0, env=on_stand_in(**variables))  # noqa: E731
     asked = ("--mode", "original")
     for arguments in ((), (*asked, "--device", "cuda"), (*asked, "--device", "cuda:0"), ("--mode", "deterministic,original")):
-        told = invocation(run(*arguments))
-        assert "original" in told and "original" in told["digests"]
-        assert ("deterministic" in told["digests"]) == (arguments[:2] != asked)
-        compared = {(c["observed"], c["expected"]) for c in told["comparisons"]}
+        result = invocation(run(*arguments))
+        assert "original" in result and "original" in result["digests"]
+        assert ("deterministic" in result["digests"]) == (arguments[:2] != asked)
+        compared = {(c["observed"], c["expected"]) for c in result["comparisons"]}
         assert {("recorded", "original"), ("original", "float64")} <= compared
     for arguments in (("--device", "cpu"), ("--mode", "deterministic")):
-        told = invocation(run(*arguments))
-        assert "original" not in told and "original_left_out" not in told
+        result = invocation(run(*arguments))
+        assert "original" not in result and "original_left_out" not in result
     without = replay("run", capture, "--json", "-", expect=0)
     assert "this machine has no CUDA driver" in invocation(without)["original_left_out"]
     text = replay("run", capture, expect=0).out
@@ -294,11 +294,11 @@ def attribute(name, value):
 def test_what_cannot_be_launched_again(launched, original, replay, change, why):
     capture = launched("triton", "--launches", 2)
     patched(capture, change)
-    told = original(capture, expect=3)
-    assert why in told and "invocation 0: --mode original: " in told and str(capture) in told
+    result = original(capture, expect=3)
+    assert why in result and "invocation 0: --mode original: " in result and str(capture) in result
     # If it was not requested, the rest is done.
     done = replay("run", capture, "--json", "-", expect=0, env=on_stand_in())
-    left_out = [one.get("original_left_out", "") for one in done.json["invocations"]]
+    left_out = [invocation.get("original_left_out", "") for invocation in done.json["invocations"]]
     assert why in left_out[0] or why == "it is no launch of a kernel"
     # A failure of the device's is one of all that comes after it.
     assert ("the device failed on invocation 0" in left_out[1]) == ("CUDA error 700" in why)
@@ -306,8 +306,8 @@ def test_what_cannot_be_launched_again(launched, original, replay, change, why):
 
 def test_memory_runs_out(launched, original):
     capture = launched("col2im17 --double")
-    told = original(capture, expect=3, MSDA_STAND_IN_MEMORY=20000)
-    assert re.search(r"cannot allocate \d+ bytes on the device: out of memory \(CUDA error 2\)", told)
+    result = original(capture, expect=3, MSDA_STAND_IN_MEMORY=20000)
+    assert re.search(r"cannot allocate \d+ bytes on the device: out of memory \(CUDA error 2\)", result)
 
 
 @pytest.mark.parametrize("kernel", ["grid_sample", "grid_sample_3d"])

@@ -39,13 +39,13 @@ def test_one_verdict_whatever_the_flags(replay, tmp_path, calls, swapped):
                  ["--invocation", tested, "--reference", reference]]
     verdicts = []
     for flags in all_flags:
-        told = replay("run", path, "--json", "-", *flags, expect=1).json
-        check_schema(told)
-        assert [call["id"] for call in told["invocations"]] == [tested]
-        (call,) = told["invocations"]
+        result = replay("run", path, "--json", "-", *flags, expect=1).json
+        check_schema(result)
+        assert [call["id"] for call in result["invocations"]] == [tested]
+        (call,) = result["invocations"]
         assert [note.startswith(f"invocation {reference} has the same inputs") for note in call.get("notes", [])] == (
             [] if "--reference" in flags else [True])
-        verdicts.append(told["verdict"])
+        verdicts.append(result["verdict"])
     assert all(verdict == verdicts[0] for verdict in verdicts)
     assert verdicts[0]["at_fault"] == "reference" and verdicts[0]["causes"] == {"implementation_error": 1}
 
@@ -54,16 +54,16 @@ def test_stages_have_the_reference_too(replay, tmp_path, calls):
     path = tmp_path / "a.h5"
     write_capture(path, calls)
     for invocation in ("all", 0, 1):
-        told = replay("stages", path, "--json", "-", "--element", "grad_value[0,7,1,3]", "--invocation", invocation).json
-        assert [call["id"] for call in told["invocations"]] == [0]
+        result = replay("stages", path, "--json", "-", "--element", "grad_value[0,7,1,3]", "--invocation", invocation).json
+        assert [call["id"] for call in result["invocations"]] == [0]
 
 
 def test_a_recorded_reference_stays(replay, tmp_path, calls):
     path = tmp_path / "a.h5"
     calls[0].results["torch"] = Result(calls[0].outputs, "reference", "grid_sample")
     write_capture(path, calls)
-    told = replay("run", path, "--json", "-", "--invocation", 0, expect=0).json
-    assert "notes" not in told["invocations"][0]
+    result = replay("run", path, "--json", "-", "--invocation", 0, expect=0).json
+    assert "notes" not in result["invocations"][0]
     assert [call["id"] for call in replay("run", path, "--json", "-", expect=1).json["invocations"]] == [0, 1]
 
 
@@ -75,9 +75,9 @@ def test_other_calls_are_not_paired(replay, tmp_path, calls, change):
         setattr(calls[1], change, {"padding_mode": "border", "align_corners": True}[change])
     path = tmp_path / "a.h5"
     write_capture(path, calls)
-    told = replay("run", path, "--json", "-").json
-    assert [call["id"] for call in told["invocations"]] == [0, 1]
-    assert all("notes" not in call for call in told["invocations"])
+    result = replay("run", path, "--json", "-").json
+    assert [call["id"] for call in result["invocations"]] == [0, 1]
+    assert all("notes" not in call for call in result["invocations"])
     assert "cannot be the reference of 0" in replay("run", path, "--invocation", 0, "--reference", 1, expect=2).err
     assert "--reference 1: no other invocation has its inputs" in replay("run", path, "--reference", 1, expect=2).err
 
@@ -88,8 +88,8 @@ def test_which_is_the_reference_is_not_guessed(replay, tmp_path, calls, dialects
         call.dialect = dialect
     path = tmp_path / "a.h5"
     write_capture(path, calls)
-    told = replay("run", path, "--json", "-", expect=1).json
-    notes = [call["notes"] for call in told["invocations"]]
+    result = replay("run", path, "--json", "-", expect=1).json
+    notes = [call["notes"] for call in result["invocations"]]
     assert [len(note) for note in notes] == [1, 1]
     assert "If 1 is the reference: --invocation 0 --reference 1; if this one is: --invocation 1 --reference 0" in notes[0][0]
     as_reference = replay("run", path, "--json", "-", "--invocation", 0, "--reference", 1, expect=1).json
@@ -103,15 +103,15 @@ def test_which_is_the_reference_is_not_guessed(replay, tmp_path, calls, dialects
 
 def test_among_many(replay, tmp_path, calls, rng):
     """Two pairs, and calls that belong to none; a reference for all takes those of its inputs."""
-    other = other_call(rng, kernel="under_test")
-    its_reference = Invocation(other.inputs, other.outputs, "grid_sample", kernel="torch", atol=1e-3, rtol=1e-2)
+    another = other_call(rng, kernel="under_test")
+    its_reference = Invocation(another.inputs, another.outputs, "grid_sample", kernel="torch", atol=1e-3, rtol=1e-2)
     path = tmp_path / "a.h5"
-    write_capture(path, [other_call(rng, kernel="under_test"), calls[0], other, calls[1], other_call(rng, dialect="grid_sample"), its_reference])
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert [call["id"] for call in told["invocations"]] == [0, 1, 2, 4]
-    assert told["verdict"]["summary"].startswith("1 of 4 invocations out of tolerance. The reference is wrong")
-    told = replay("run", path, "--json", "-", "--reference", 3, expect=1).json
-    assert {call["id"]: "reference" in {c["expected"] for c in call["comparisons"]} for call in told["invocations"]} == {
+    write_capture(path, [other_call(rng, kernel="under_test"), calls[0], another, calls[1], other_call(rng, dialect="grid_sample"), its_reference])
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert [call["id"] for call in result["invocations"]] == [0, 1, 2, 4]
+    assert result["verdict"]["summary"].startswith("1 of 4 invocations out of tolerance. The reference is wrong")
+    result = replay("run", path, "--json", "-", "--reference", 3, expect=1).json
+    assert {call["id"]: "reference" in {c["expected"] for c in call["comparisons"]} for call in result["invocations"]} == {
         0: False, 1: True, 2: False, 4: False, 5: False}
 
 
@@ -140,18 +140,18 @@ def grid_sample_calls(rng, **conventions):
 def test_calls_of_grid_sample(replay, tmp_path, rng):
     path = tmp_path / "a.h5"
     write_capture(path, grid_sample_calls(rng))
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert [call["notes"][0].startswith(f"invocation {1 - call['id']} has the same inputs") for call in told["invocations"]] == [True, True]
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert [call["notes"][0].startswith(f"invocation {1 - call['id']} has the same inputs") for call in result["invocations"]] == [True, True]
     (call,) = replay("run", path, "--json", "-", "--invocation", 1, "--reference", 0, expect=1).json["invocations"]
-    assert {(one["observed"], one["expected"]) for one in call["comparisons"]} >= {("recorded", "reference")}
+    assert {(comparison["observed"], comparison["expected"]) for comparison in call["comparisons"]} >= {("recorded", "reference")}
     assert call["verdict"]["at_fault"] == "observed"
 
 
 def test_calls_of_grid_sample_with_other_conventions(replay, tmp_path, rng):
     path = tmp_path / "a.h5"
     write_capture(path, grid_sample_calls(rng, padding_mode="border"))
-    told = replay("run", path, "--json", "-", expect=1).json
-    assert all("notes" not in call or not call["notes"] for call in told["invocations"])
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert all("notes" not in call or not call["notes"] for call in result["invocations"])
     done = replay("run", path, "--invocation", 1, "--reference", 0, expect=2)
     assert "their padding_mode differs" in done.err
 
@@ -160,13 +160,13 @@ def test_calls_of_grid_sample_with_other_conventions(replay, tmp_path, rng):
 def test_how_far_apart_a_call_and_its_reference_are(replay, tmp_path, calls, between):
     """Only neighbours are looked at: one call of 50,000 took as long as all of them. One call is paired as among all."""
     path = tmp_path / "a.h5"
-    other = Invocation({"x": np.arange(2)}, {}, "", kernel="another")
-    write_capture(path, [other, calls[0], *[other] * between, calls[1]])
+    another = Invocation({"x": np.arange(2)}, {}, "", kernel="another")
+    write_capture(path, [another, calls[0], *[another] * between, calls[1]])
     for invocation in ("all", 1, between + 2):
-        told = replay("run", path, "--json", "-", "--invocation", invocation).json
-        of_one = [call["id"] for call in told["invocations"]]
+        result = replay("run", path, "--json", "-", "--invocation", invocation).json
+        of_one = [call["id"] for call in result["invocations"]]
         if between == 63:
-            assert of_one == [1] and told["invocations"][0]["notes"]
+            assert of_one == [1] and result["invocations"][0]["notes"]
         else:
             assert of_one == ([1, between + 2] if invocation == "all" else [invocation])
-            assert not any(call.get("notes") for call in told["invocations"])
+            assert not any(call.get("notes") for call in result["invocations"])

@@ -25,8 +25,8 @@ def poisoned(replay):
         done = replay("run", capture, "--mode", "original", "--poison", "--json", "-", *arguments, expect=expect,
                       env=on_stand_in(**variables))
         jsonschema.validate(done.json, SCHEMA)
-        told = done.json["invocations"] + done.json.get("relaunched", [])
-        return [one["poison"] for one in sorted(told, key=lambda one: one["id"])]
+        result = done.json["invocations"] + done.json.get("relaunched", [])
+        return [entry["poison"] for entry in sorted(result, key=lambda entry: entry["id"])]
 
     return run
 
@@ -52,7 +52,7 @@ def test_verdicts(launched, poisoned, kernel):
 
 
 def test_what_is_told(launched, poisoned):
-    settings = [(one["memory"], one["contents"]) for one in poisoned(launched("none"), expect=0)[0]["settings"]]
+    settings = [(setting["memory"], setting["contents"]) for setting in poisoned(launched("none"), expect=0)[0]["settings"]]
     changed = ["zero", "nan", "pattern"]
     assert settings == [(None, "recorded")] + [(memory, contents) for memory in ("y", "parameter 3", "beside the tensors", "shared memory")
                                                for contents in changed]
@@ -61,7 +61,7 @@ def test_what_is_told(launched, poisoned):
         x = file["invocations/000000/inputs/x"][()]
     tensor = poisoned(capture, "--repeat", 3, expect=1)[0]["tensors"]["y"]
     assert tensor["across"] == COUNT // 4 and tensor["within"] == tensor["never_written"] == tensor["adds"] == 0
-    values = {settings[one["setting"]]: (one["lowest"], one["highest"]) for one in tensor["example"]["values"]}
+    values = {settings[value["setting"]]: (value["lowest"], value["highest"]) for value in tensor["example"]["values"]}
     assert tensor["example"]["index"] == [0] and len(values) == len(settings)
     as_pattern = float(np.frombuffer(b"\x45" * 4, np.float32)[0])
     assert values.pop(("parameter 3", "pattern")) == (as_pattern, as_pattern) and values.pop(("parameter 3", "nan")) == ("NaN", "NaN")
@@ -116,14 +116,14 @@ def test_text_and_exit_status(launched, replay):
     def text(kernel, expect):
         return replay("run", launched(kernel), "--mode", "original", "--poison", expect=expect, env=on_stand_in()).out
 
-    told = text("reads_output", 1)
-    assert "  poison: reads_unwritten: 13 settings, 10 launches in each\n" in told
-    assert re.search(r"^    y +reads_unwritten: 256 of 256 elements depend on what y held before the launch$", told, re.M)
-    assert re.search(r"^ +\[0\]: -?\d\S+ as recorded, NaN with y NaN$", told, re.M)
+    printed = text("reads_output", 1)
+    assert "  poison: reads_unwritten: 13 settings, 10 launches in each\n" in printed
+    assert re.search(r"^    y +reads_unwritten: 256 of 256 elements depend on what y held before the launch$", printed, re.M)
+    assert re.search(r"^ +\[0\]: -?\d\S+ as recorded, NaN with y NaN$", printed, re.M)
     assert re.search(r"^    y +race: 256 of 256 elements differ between equal launches, ", text("race", 1), re.M)
-    told = text("none", 0)
-    assert "  poison: deterministic: " in told and re.search(r"^    y +deterministic$", told, re.M) and "it never writes 128 elements" in told
-    assert told.startswith("Launched with other contents of unwritten memory: 1 deterministic.\n")
+    printed = text("none", 0)
+    assert "  poison: deterministic: " in printed and re.search(r"^    y +deterministic$", printed, re.M) and "it never writes 128 elements" in printed
+    assert printed.startswith("Launched with other contents of unwritten memory: 1 deterministic.\n")
     assert "it adds to 256 elements, which were zero when it was recorded" in text("adds", 0)
 
 
@@ -161,9 +161,9 @@ def test_a_kernel_that_faults(launched, poisoned, replay):
     capture = launched("faults", launches=2)
     for result in poisoned(capture, expect=1):
         assert result["verdict"] == "reads_unwritten" and result["tensors"]["y"]["verdict"] == "deterministic"
-        failed = {(one["memory"], one["contents"]): one for one in result["settings"] if one["state"] != "ran"}
+        failed = {(setting["memory"], setting["contents"]): setting for setting in result["settings"] if setting["state"] != "ran"}
         assert set(failed) == {("parameter 3", "pattern"), ("parameter 3", "nan")}
-        assert all("an illegal memory access was encountered" in one["message"] for one in failed.values())
+        assert all("an illegal memory access was encountered" in entry["message"] for entry in failed.values())
         assert len(result["settings"]) == 13
     out = replay("run", capture, "--mode", "original", "--poison", expect=1, env=on_stand_in()).out
     assert re.search(r"^    with parameter 3 pattern the kernel faulted: .*\(CUDA error 700\)$", out, re.M)
@@ -173,7 +173,7 @@ def test_a_kernel_that_faults(launched, poisoned, replay):
 def test_a_kernel_that_never_ends(launched, poisoned):
     (result,) = poisoned(launched("hangs"), expect=1)
     assert result["verdict"] == "reads_unwritten"
-    assert [(one["memory"], one["contents"], one["state"]) for one in result["settings"] if one["state"] != "ran"] == [
+    assert [(setting["memory"], setting["contents"], setting["state"]) for setting in result["settings"] if setting["state"] != "ran"] == [
         ("parameter 3", "nan", "hung")]
 
 
@@ -189,7 +189,7 @@ def test_kernels_of_the_operator(launched_known, poisoned):  # noqa: F811
 
 def test_inputs_and_integers_are_left_alone(launched_known, poisoned):  # noqa: F811
     for result in poisoned(launched_known("scale_add"), expect=0):  # y is inout, positive uint8
-        assert {one["memory"] for one in result["settings"]} == {None, "beside the tensors", "shared memory"}
+        assert {setting["memory"] for setting in result["settings"]} == {None, "beside the tensors", "shared memory"}
         assert {tensor["verdict"] for tensor in result["tensors"].values()} == {"deterministic"}
 
 
@@ -201,14 +201,14 @@ def test_tensors_between_each_other(launched_known, poisoned):  # noqa: F811
 def test_flags_and_captures_that_cannot(launched, replay):
     capture = launched("none")
 
-    def told(*arguments, expect, **rest):
+    def printed(*arguments, expect, **rest):
         done = replay("run", capture, "--poison", *arguments, expect=expect, env=on_stand_in(), **rest)
         assert done.err.count("\n") == 1 and done.out == ""
         return done.err
 
-    assert "--poison is for mode original" in told("--mode", "deterministic", expect=2)
-    assert "needs a CUDA device" in told("--device", "cpu", expect=3)
-    assert "there is no device 1" in told("--device", "cuda:1", expect=3)
+    assert "--poison is for mode original" in printed("--mode", "deterministic", expect=2)
+    assert "needs a CUDA device" in printed("--device", "cpu", expect=3)
+    assert "there is no device 1" in printed("--device", "cuda:1", expect=3)
     assert "parameter 3 points to memory that no adapter describes; --poison takes it" in replay(
         "run", capture, "--mode", "original", expect=3, env=on_stand_in()).err
     for text in ("", "24:", "24:0", "8:64", "x:y 24", "24:-4", f"24:{1 << 64}"):
@@ -216,7 +216,7 @@ def test_flags_and_captures_that_cannot(launched, replay):
             attributes = file["invocations/000000"].attrs
             assert text or attributes["unknown_extents"] == f"24:{4 * COUNT}"
             attributes["unknown_extents"] = text
-        assert "does not say how large it is" in told(expect=3)
+        assert "does not say how large it is" in printed(expect=3)
     assert "relaunch-poisoned" not in replay("--help", expect=0).out
 
 
@@ -227,7 +227,7 @@ def test_many_captures(launched, replay, tmp_path):
     assert f"{captures[0]}: {said}deterministic.\n{captures[1]}: {said}race.\n" in done.out
     joined = json.loads(table.read_text())
     jsonschema.validate(joined, json.loads((SOURCE / "docs" / "run-many.schema.json").read_text()))
-    assert [one["poison"] for one in joined["captures"]] == [f"{said}deterministic.", f"{said}race."]
+    assert [capture["poison"] for capture in joined["captures"]] == [f"{said}deterministic.", f"{said}race."]
 
 
 def test_the_page_tells_it(launched, launched_known, replay, tmp_path):  # noqa: F811

@@ -37,22 +37,22 @@ def poisoned(capture, *arguments, expect):
     done = subprocess.run([REPLAY, "run", capture, "--mode", "original", "--poison", "--json", "-", *map(str, arguments)],
                           capture_output=True, text=True, timeout=300, env=on_stand_in())
     assert done.returncode == expect, done.stderr
-    told = json.loads(done.stdout)
-    check(told, "run")
-    return {one["kernel"]: one["poison"] for one in told["relaunched"]}
+    result = json.loads(done.stdout)
+    check(result, "run")
+    return {entry["kernel"]: entry["poison"] for entry in result["relaunched"]}
 
 
 def set_unwritten(capture, text, number=0):
     """Sets the unwritten bytes of an invocation with one input. In `text` it is memory_1; in the capture it is that or memory_0, as the addresses happened to be."""
     with h5py.File(capture, "r+") as file:
-        one = file[f"invocations/{number:06}"]
-        (name,) = one["inputs"]
-        one.attrs["unwritten"] = text.replace("memory_1", name)
+        entry = file[f"invocations/{number:06}"]
+        (name,) = entry["inputs"]
+        entry.attrs["unwritten"] = text.replace("memory_1", name)
 
 
 def test_a_survey_keeps_what_nobody_had_written(survey):
     with h5py.File(survey) as file:
-        kept = {one.attrs["kernel"].removeprefix("reads_unwritten_"): one for one in file["invocations"].values()}
+        kept = {invocation.attrs["kernel"].removeprefix("reads_unwritten_"): invocation for invocation in file["invocations"].values()}
         assert set(kept) - {"race_drawn"} == set(KEPT)
         for name, (where, count) in KEPT.items():
             runs = dict(run.split("@") for run in kept[name].attrs["unwritten"].split())
@@ -76,16 +76,16 @@ def test_results_depend_on_these_bytes(survey):
         assert poison["verdict"] == tensor["verdict"] == "reads_unwritten" and len(where) == 1, kernel
         assert where[0].startswith("the unwritten bytes of memory_")
         # Only an index from unwritten memory faults, where it is no place in the table.
-        failed = [(one["memory"], one["contents"]) for one in poison["settings"] if one["state"] != "ran"]
+        failed = [(setting["memory"], setting["contents"]) for setting in poison["settings"] if setting["state"] != "ran"]
         assert failed == ([(where[0], "nan"), (where[0], "pattern")] if kernel == "index" else []), kernel
-        values = {poison["settings"][one["setting"]]["memory"]: one for one in tensor["example"]["values"]}
+        values = {poison["settings"][value["setting"]]["memory"]: value for value in tensor["example"]["values"]}
         assert "beside the tensors" in values and "shared memory" in values
 
 
 def test_without_the_list_nothing_is_found(capture):
     with h5py.File(capture, "r+") as file:
-        for one in file["invocations"].values():
-            del one.attrs["unwritten"]
+        for invocation in file["invocations"].values():
+            del invocation.attrs["unwritten"]
     verdicts = {name: poison["verdict"] for name, poison in poisoned(capture, expect=1).items()}
     assert verdicts.pop("race_drawn") == "race" and set(verdicts.values()) == {"deterministic"}
 
@@ -100,7 +100,7 @@ def test_what_the_launch_does_not_write_is_no_result(launched, kernel, text, ver
     (poison,) = poisoned(capture, expect=int(verdict != "deterministic")).values()
     assert poison["verdict"] == verdict
     assert ("the unwritten bytes of y" in poison["tensors"]["y"].get("varies_across", [])) == (verdict != "deterministic")
-    assert [one["contents"] for one in poison["settings"] if one["memory"] == "the unwritten bytes of y"] == ["zero", "nan", "pattern"]
+    assert [setting["contents"] for setting in poison["settings"] if setting["memory"] == "the unwritten bytes of y"] == ["zero", "nan", "pattern"]
 
 
 @pytest.mark.parametrize("text, why", [
@@ -112,8 +112,8 @@ def test_what_the_launch_does_not_write_is_no_result(launched, kernel, text, ver
         f"inputs/memory_1@{2**64 - 4}:4", f"inputs/memory_1@8:{2**64 - 4}", f"inputs/memory_1@0:4*{2**63}/4", f"inputs/memory_1@0:4*2/{2**64 - 1}"))])
 def test_a_damaged_list_is_refused(capture, replay, text, why):
     set_unwritten(capture, text)
-    told = replay("run", capture, "--mode", "original", "--poison", "--invocation", 0, expect=3, env=on_stand_in()).err
-    assert told.count("\n") == 1 and why in told and str(capture) in told
+    printed = replay("run", capture, "--mode", "original", "--poison", "--invocation", 0, expect=3, env=on_stand_in()).err
+    assert printed.count("\n") == 1 and why in printed and str(capture) in printed
 
 
 def test_it_is_verified_shown_and_compared(capture, replay):
@@ -123,5 +123,5 @@ def test_it_is_verified_shown_and_compared(capture, replay):
     set_unwritten(capture, "inputs/memory_1@0:" + "4*2/8 inputs/memory_1@16:" * 600 + "4")
     assert "/invocations/000000" in replay("verify", capture, expect=2).err
     replay("show", capture, expect=0)
-    told = replay("diff", f"{before}:0", f"{capture}:0", expect=0).out
-    assert "unwritten" in told and max(map(len, told.splitlines())) < 1000
+    printed = replay("diff", f"{before}:0", f"{capture}:0", expect=0).out
+    assert "unwritten" in printed and max(map(len, printed.splitlines())) < 1000

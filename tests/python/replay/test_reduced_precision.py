@@ -47,9 +47,9 @@ def autocast(inputs, narrow):
     for level, point in np.ndindex(weighted.shape[3:5]):
         alone = np.zeros_like(inputs["attention_weights"])
         alone[:, :, :, level, point] = 1
-        one = backward({**inputs, "grad_output": weighted[:, :, :, level, point], "attention_weights": alone})
-        gradients["grad_value"] += one["grad_value"]
-        gradients["grad_sampling_locations"][:, :, :, level, point] = one["grad_sampling_locations"][:, :, :, level, point]
+        entry = backward({**inputs, "grad_output": weighted[:, :, :, level, point], "attention_weights": alone})
+        gradients["grad_value"] += entry["grad_value"]
+        gradients["grad_sampling_locations"][:, :, :, level, point] = entry["grad_sampling_locations"][:, :, :, level, point]
     go = reduced["grad_output"][:, :, :, None, None].astype(np.float64)
     gradients["grad_attention_weights"] = narrow((go * sampled).sum(-1).astype(np.float32))
     return float32(gradients)
@@ -65,11 +65,11 @@ def test_a_pytorch_reference_under_autocast(replay, tmp_path, rng, narrow, type_
     results = {"torch": Result(autocast(inputs, narrow), "reference", "grid_sample")}
     path = tmp_path / "a.h5"
     write_capture(path, Invocation(inputs, float32(backward(inputs)), "msda_triton", results=results, **TIGHT))
-    told = replay("run", path, "--json", "-", expect=1).json
-    check_schema(told)
-    assert told["verdict"]["at_fault"] == "reference"
-    assert told["verdict"]["causes"]["reduced_precision"] > 500
-    assert set(told["verdict"]["causes"]) <= {"reduced_precision", "rounding", "ill_conditioned", "accumulation_order"}
+    result = replay("run", path, "--json", "-", expect=1).json
+    check_schema(result)
+    assert result["verdict"]["at_fault"] == "reference"
+    assert result["verdict"]["causes"]["reduced_precision"] > 500
+    assert set(result["verdict"]["causes"]) <= {"reduced_precision", "rounding", "ill_conditioned", "accumulation_order"}
     product = "grad_output*attention_weights"
     rounded = {
         "grad_value": ["grad_output", "attention_weights", product],
@@ -77,7 +77,7 @@ def test_a_pytorch_reference_under_autocast(replay, tmp_path, rng, narrow, type_
         "grad_attention_weights": ["grad_output", "sampled_value", "result"],
     }
     seen = set()
-    for finding in findings_of(told["invocations"][0], "reduced_precision"):
+    for finding in findings_of(result["invocations"][0], "reduced_precision"):
         evidence = finding["evidence"]
         seen.add(finding["tensor"])
         assert (evidence["side"], evidence["rounded"]) == ("reference", rounded[finding["tensor"]]), finding["why"]
@@ -98,11 +98,11 @@ def test_a_kernel_on_tensor_cores(replay, tmp_path, rng, dialect, narrow, roundi
     outputs = float32(backward({**inputs, **operands}))
     path = tmp_path / "a.h5"
     write_capture(path, Invocation(inputs, outputs, dialect, atol=1e-11, rtol=1e-5))
-    told = replay("run", path, "--json", "-", expect=1).json
-    check_schema(told)
-    assert told["verdict"]["at_fault"] == "observed"
-    assert set(told["verdict"]["causes"]) <= {"reduced_precision", "rounding", "ill_conditioned", "accumulation_order"}
-    found = findings_of(told["invocations"][0], "reduced_precision")
+    result = replay("run", path, "--json", "-", expect=1).json
+    check_schema(result)
+    assert result["verdict"]["at_fault"] == "observed"
+    assert set(result["verdict"]["causes"]) <= {"reduced_precision", "rounding", "ill_conditioned", "accumulation_order"}
+    found = findings_of(result["invocations"][0], "reduced_precision")
     assert {f["tensor"] for f in found} == {"grad_value", "grad_sampling_locations", "grad_attention_weights"}
     for finding in found:
         evidence = finding["evidence"]
@@ -147,21 +147,21 @@ def accumulated(rng, zeroed=None, recorded=True):
 def test_an_earlier_call_left_its_result(replay, tmp_path, rng, zeroed, recorded):
     path = tmp_path / "a.h5"
     write_capture(path, accumulated(rng, zeroed, recorded))
-    told = replay("run", path, "--json", "-", expect=1).json
-    check_schema(told)
-    assert told["invocations"][0]["findings"] == []
-    assert set(told["invocations"][1]["verdict"]["causes"]) == {"uninitialized_output"}
-    assert told["verdict"]["at_fault"] == "observed"
+    result = replay("run", path, "--json", "-", expect=1).json
+    check_schema(result)
+    assert result["invocations"][0]["findings"] == []
+    assert set(result["invocations"][1]["verdict"]["causes"]) == {"uninitialized_output"}
+    assert result["verdict"]["at_fault"] == "observed"
     digests = replay("show", path, "--invocation", 0, "--json", "-", expect=0).json["invocations"][0]["tensors"]
     (digest,) = [tensor["digest"] for tensor in digests if tensor["path"].endswith("outputs/grad_value")]
-    for finding in findings_of(told["invocations"][1], "uninitialized_output"):
+    for finding in findings_of(result["invocations"][1], "uninitialized_output"):
         assert finding["evidence"]["left_by"] == {"invocation": 0, "tensor": "grad_value", "digest": digest, "launches": 1,
                                                   "before_recorded": recorded}
         assert finding["evidence"]["kind"] == "added"
         assert "what invocation 0 left in grad_value" in finding["why"]
     # An explanation of the call alone says the same.
     alone = replay("run", path, "--invocation", 1, "--json", "-", expect=1).json
-    assert alone["invocations"][0]["findings"] == told["invocations"][1]["findings"]
+    assert alone["invocations"][0]["findings"] == result["invocations"][1]["findings"]
 
 
 @pytest.mark.parametrize("launches", [1, 3])
@@ -172,10 +172,10 @@ def test_an_autotuner_left_its_sums(replay, tmp_path, rng, launches):
     path = tmp_path / "a.h5"
     write_capture(path, Invocation(inputs, {**outputs, "grad_value": outputs["grad_value"] + before}, "msda_triton",
                                    outputs_before={"grad_value": before}, **TIGHT))
-    told = replay("run", path, "--json", "-", expect=1).json
-    check_schema(told)
-    assert set(told["verdict"]["causes"]) == {"uninitialized_output"}
-    for finding in findings_of(told["invocations"][0], "uninitialized_output"):
+    result = replay("run", path, "--json", "-", expect=1).json
+    check_schema(result)
+    assert set(result["verdict"]["causes"]) == {"uninitialized_output"}
+    for finding in findings_of(result["invocations"][0], "uninitialized_output"):
         left_by = finding["evidence"]["left_by"]
         assert (left_by["launches"], "invocation" in left_by) == (launches, False)
         assert "an autotuner or a loop without a reset" in finding["why"]

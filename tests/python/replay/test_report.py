@@ -49,25 +49,25 @@ def report(replay, tmp_path):
     """Makes a page, and returns it with what `run --json` finds with the same flags."""
 
     def make(capture, *flags):
-        page, told = tmp_path / "page.html", tmp_path / "run.json"
+        page, result = tmp_path / "page.html", tmp_path / "run.json"
         done = replay("report", capture, "-o", page, "--force", *flags)
-        run = replay("run", capture, "--json", told, *[flag for flag in flags if flag not in ("--order", "--no-stages")])
+        run = replay("run", capture, "--json", result, *[flag for flag in flags if flag not in ("--order", "--no-stages")])
         assert (done.status, done.err) == (run.status, run.err)
-        return page, json.loads(told.read_text())
+        return page, json.loads(result.read_text())
 
     return make
 
 
 @pytest.mark.parametrize("name", [path.stem if path.suffix == ".xz" else path.name for path in [*JUDGED, *V01]] + ["h200"])
 def test_the_page_tells_what_run_tells(report, shipped, name):
-    path, told = report(shipped[name])
+    path, result = report(shipped[name])
     page = read(path)
     flat = page.text.replace(" ( ", " (")
-    for sentence in re.split(r" \(|\)?\. ", told["verdict"]["summary"].rstrip(".")):
+    for sentence in re.split(r" \(|\)?\. ", result["verdict"]["summary"].rstrip(".")):
         assert sentence.strip("().") in flat
-    for cause, count in told["verdict"]["causes"].items():
+    for cause, count in result["verdict"]["causes"].items():
         assert f"{cause} {count:,}" in flat
-    for invocation in told["invocations"]:
+    for invocation in result["invocations"]:
         for group in invocation["groups"]:
             worst = invocation["findings"][group["worst"]]
             element = f"{worst['tensor']}[{','.join(map(str, worst['index']))}]"
@@ -76,19 +76,19 @@ def test_the_page_tells_what_run_tells(report, shipped, name):
                 assert worst["why"].replace("\u202f", " ") in flat
         cells = re.findall(r"<tr(?: class=\"bad\")?><td>([\w ]+)</td><td>([\w ]+)</td><td class=\"number\">([\d,]+)</td><td class=\"number\">([\d,]+)</td>",
                            drawn(path))
-        for one in invocation["comparisons"]:
-            assert (one["observed"], one["expected"], f"{one['mismatched']:,}", f"{one['total']:,}") in cells
+        for comparison in invocation["comparisons"]:
+            assert (comparison["observed"], comparison["expected"], f"{comparison['mismatched']:,}", f"{comparison['total']:,}") in cells
 
 
 def test_histograms_count_every_element(report, shipped):
     """The bars of a comparison add up to its elements, those out of tolerance to what run counts."""
-    path, told = report(shipped["h200"])
+    path, result = report(shipped["h200"])
     found = re.findall(r"<strong>(\w+) from (\w+)</strong>: ([\d,]+) of ([\d,]+) elements", drawn(path))
-    comparisons = {(one["tensor"], one["expected"]): one for one in told["invocations"][0]["comparisons"] if one["observed"] == "recorded"}
+    comparisons = {(comparison["tensor"], comparison["expected"]): comparison for comparison in result["invocations"][0]["comparisons"] if comparison["observed"] == "recorded"}
     assert len(found) == 5
     for tensor, against, outside, total in found:
-        one = comparisons[tensor, against]
-        assert (int(outside.replace(",", "")), int(total.replace(",", ""))) == (one["mismatched"], one["total"])
+        entry = comparisons[tensor, against]
+        assert (int(outside.replace(",", "")), int(total.replace(",", ""))) == (entry["mismatched"], entry["total"])
 
 
 def ulps(a, b):
@@ -107,7 +107,7 @@ def test_histogram_and_maps_by_numpy(report, tmp_path, rng):
     outputs["grad_value"][0, 7, 1, 2] += 0.5  # row 1, column 2 of the level
     outputs["grad_attention_weights"][0, 5, 1, 0, 0] += 0.25
     write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "deformable_detr", atol=1e-3, rtol=1e-2))
-    path, told = report(tmp_path / "a.h5")
+    path, printed = report(tmp_path / "a.h5")
     text = drawn(path)
     assert re.search(r"largest 0\.5 at row 1, column 2<", text)  # the map of level 0
     assert re.search(r"largest 0\.25 at head 1, query 5<", text)
@@ -148,9 +148,9 @@ def test_grid_sample(report, tmp_path, variant):
     call.outputs[name] = call.outputs[name].copy()
     call.outputs[name].flat[5] += 40
     write_capture(tmp_path / "g.h5", call)
-    path, told = report(tmp_path / "g.h5")
+    path, result = report(tmp_path / "g.h5")
     page = read(path)
-    assert told["invocations"][0]["groups"] and "The sample in the pixel grid" in page.text
+    assert result["invocations"][0]["groups"] and "The sample in the pixel grid" in page.text
 
 
 def test_without_a_script_the_page_says_what_run_prints(replay, shipped, tmp_path):
@@ -178,11 +178,11 @@ def wrong_call(rng, **sizes):
 
 def test_many_findings_are_limited(report, tmp_path, rng):
     write_capture(tmp_path / "a.h5", wrong_call(rng, queries=600, heads=4))
-    path, told = report(tmp_path / "a.h5")
+    path, result = report(tmp_path / "a.h5")
     text = drawn(path)
     assert text.count('<details class="finding"') == 1000
-    assert sum(told["verdict"]["causes"].values()) > 15_000
-    assert f"of {sum(group['count'] for group in told['invocations'][0]['groups']):,} elements out of tolerance" in text
+    assert sum(result["verdict"]["causes"].values()) > 15_000
+    assert f"of {sum(group['count'] for group in result['invocations'][0]['groups']):,} elements out of tolerance" in text
     assert path.stat().st_size < 4_000_000
 
 
@@ -300,11 +300,11 @@ def test_many_captures(replay, shipped, tmp_path):
     damaged.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(300))
     names = ["h200", "nan_location.h5", "underflow.h5"]
     captures = [shipped[name] for name in names]
-    told = replay("run", *captures, damaged, "--json", tmp_path / "run.json", "--quiet", expect=2)
+    result = replay("run", *captures, damaged, "--json", tmp_path / "run.json", "--quiet", expect=2)
     run = json.loads((tmp_path / "run.json").read_text())
     done = replay("report", *captures, damaged, "-o", tmp_path / "pages", "--json", tmp_path / "report.json", expect=2)
     assert json.loads((tmp_path / "report.json").read_text()) == run
-    assert done.err == told.err
+    assert done.err == result.err
     index = read(tmp_path / "pages" / "index.html")
     pages = {link for link in index.links if link.endswith(".html")}
     assert len(pages) == 3 and run["verdict"]["summary"] in index.text and "Not read" in index.text
@@ -352,8 +352,8 @@ def test_the_probability_is_of_this_capture(replay, shipped, tmp_path):
     for same in (shipped["h200"], tmp_path / "link.h5", "link.h5"):  # a relative name is seen from the JSON's folder, too
         assert "note:" not in made(stress_of(same), 1)
     # Older simulations say only where the capture was.
-    for other in (shipped["underflow.h5"], tmp_path / "missing.h5"):
-        assert f"note: --stress-json {tmp_path / 'stress.json'}: it is of {other}, not of {shipped['h200']}" in made(stress_of(other), 1)
+    for another in (shipped["underflow.h5"], tmp_path / "missing.h5"):
+        assert f"note: --stress-json {tmp_path / 'stress.json'}: it is of {another}, not of {shipped['h200']}" in made(stress_of(another), 1)
     replay("stress", shipped["h200"], "--runs", 20, "--curve-runs", 2, "--json", tmp_path / "real.json", "--quiet")
     real = json.loads((tmp_path / "real.json").read_text())
     assert "note:" not in made({**real, "capture": "moved.h5"}, 1)
@@ -366,10 +366,10 @@ def test_infinities_out_of_tolerance_are_counted(report, tmp_path, rng):
     inputs["grad_output"][0, 3, 1, 2] = np.inf
     outputs = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
     write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "deformable_detr", atol=1e-3, rtol=1e-2))
-    path, told = report(tmp_path / "a.h5", "--no-stages")
+    path, result = report(tmp_path / "a.h5", "--no-stages")
     found = re.findall(r"<strong>(\w+) from (\w+)</strong>: ([\d,]+) of ([\d,]+) elements", drawn(path))
-    comparisons = {(one["tensor"], one["expected"]): one for one in told["invocations"][0]["comparisons"] if one["observed"] == "recorded"}
-    assert len(found) == 3 and any(one["mismatched"] for one in comparisons.values())
+    comparisons = {(comparison["tensor"], comparison["expected"]): comparison for comparison in result["invocations"][0]["comparisons"] if comparison["observed"] == "recorded"}
+    assert len(found) == 3 and any(comparison["mismatched"] for comparison in comparisons.values())
     for tensor, against, outside, _ in found:
         assert int(outside.replace(",", "")) == comparisons[tensor, against]["mismatched"], tensor
         title = re.search(rf"<summary>{tensor} from {against}(.*?)</summary>", drawn(path))
@@ -417,7 +417,7 @@ def test_the_index_grades_as_the_pages_do(replay, tmp_path, rng):
 def test_equal_captures_are_one(replay, shipped, tmp_path):
     capture = shipped["h200"]
     done = replay("report", capture, capture.parent / "." / capture.name, "-o", tmp_path / "pages", "--no-stages", "--json", "-", expect=1)
-    assert [one["capture"] for one in done.json["captures"]] == [str(capture)]
+    assert [capture["capture"] for capture in done.json["captures"]] == [str(capture)]
 
 
 @pytest.mark.parametrize("json_name", ["page.html", "./page.html", "there/page.html"])
@@ -476,7 +476,7 @@ def printed_commands(text):
 
 
 def page_commands(page):
-    return [html.unescape(one) for one in re.findall(r"<code>(msda-replay [^<]*)</code>", drawn(page))]
+    return [html.unescape(entry) for entry in re.findall(r"<code>(msda-replay [^<]*)</code>", drawn(page))]
 
 
 def several_calls(rng, folder):
@@ -484,8 +484,8 @@ def several_calls(rng, folder):
     call = wrong_call(rng, queries=6, channels=4)
     call.kernel = "tested"
     right = {name: grad.astype(np.float32) for name, grad in backward(call.inputs).items()}
-    other = make_problem(rng, queries=5, channels=4)
-    calls = [Invocation(other, {name: grad.astype(np.float32) for name, grad in backward(other).items()}, "deformable_detr", atol=1e-3, rtol=1e-2),
+    another = make_problem(rng, queries=5, channels=4)
+    calls = [Invocation(another, {name: grad.astype(np.float32) for name, grad in backward(another).items()}, "deformable_detr", atol=1e-3, rtol=1e-2),
              call, Invocation(call.inputs, right, "deformable_detr", kernel="reference", atol=1e-3, rtol=1e-2)]
     path = folder / "it's a capture.h5"
     write_capture(path, calls, {"argv": ["pytest", "it's; echo $HOME", "-k", "a b"]})
@@ -503,7 +503,7 @@ def test_every_printed_command_does_what_it_says(replay, pasted, tmp_path, rng, 
         data[data.index(values)] ^= 1
         path.write_bytes(data)
         flags = [*flags, "--damaged"]
-    told = replay("run", path.name, "--device", "cpu", "--json", "-", *flags, cwd=tmp_path, expect=1).json
+    result = replay("run", path.name, "--device", "cpu", "--json", "-", *flags, cwd=tmp_path, expect=1).json
     run = replay("run", path.name, "--device", "cpu", *flags, cwd=tmp_path, expect=1)
     replay("report", path.name, "-o", "page.html", "--no-stages", "--device", "cpu", *flags, cwd=tmp_path, expect=1)
     commands = printed_commands(run.out), page_commands(tmp_path / "page.html")
@@ -511,7 +511,7 @@ def test_every_printed_command_does_what_it_says(replay, pasted, tmp_path, rng, 
     for command in dict.fromkeys([*commands[0], *commands[1]]):
         done = pasted(command + (" --json -" if " run " in command else ""), tmp_path)
         if " run " in command:
-            assert json.loads(done.stdout)["verdict"] == told["verdict"], command
+            assert json.loads(done.stdout)["verdict"] == result["verdict"], command
     text = html.unescape(drawn(tmp_path / "page.html"))
     assert "pytest 'it'\\''s; echo $HOME' '-k' 'a b'" in text
 
@@ -542,9 +542,9 @@ def test_printed_commands_of_reproducers(replay, pasted, tmp_path, rng, to, comm
 def chromium(tmp_path_factory):
     if browser.PROGRAM is None:
         pytest.skip("no headless Chromium is installed (Debian: chromium-headless-shell)")
-    one = browser.Browser(tmp_path_factory.mktemp("chromium"))
-    yield one
-    one.close()
+    entry = browser.Browser(tmp_path_factory.mktemp("chromium"))
+    yield entry
+    entry.close()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -569,7 +569,7 @@ def test_attacks_do_not_run(chromium, replay, tmp_path, rng):
     # Even a script that got into the page would not run.
     page.write_text(page.read_text().replace("</body>", "<script>document.title = 'run'</script><img src=http://127.0.0.1:1/x></body>"))
     complaints, asked = chromium.open(page)
-    assert any("Content Security Policy" in json.dumps(one) for one in complaints)
+    assert any("Content Security Policy" in json.dumps(complaint) for complaint in complaints)
     assert chromium.evaluate("document.title") != "run"
 
 

@@ -44,11 +44,11 @@ def test_nothing_to_compare(replay, tmp_path, rng):
         for part in (str(path), who, "there are no gradients in its outputs", "record the call again"):
             assert part in line, line
         assert finished.out.startswith("Nothing to compare: ") and "within tolerance" not in finished.out
-        told = json.loads(target.read_text())
-        check_schema(told)
-        for verdict in (told["verdict"], *(call["verdict"] for call in told["invocations"])):
+        result = json.loads(target.read_text())
+        check_schema(result)
+        for verdict in (result["verdict"], *(call["verdict"] for call in result["invocations"])):
             assert verdict["compared"] is False and verdict["causes"] == {} and "Nothing to compare" in verdict["summary"]
-        assert set(told["invocations"][0]["digests"]) == {"deterministic", "atomic", "float64"}  # replayed all the same
+        assert set(result["invocations"][0]["digests"]) == {"deterministic", "atomic", "float64"}  # replayed all the same
     assert replay("run", path, "--json", "-", expect=2).json["verdict"]["compared"] is False
 
 
@@ -65,10 +65,10 @@ def test_nothing_to_compare_beside_what_can_be_judged(replay, tmp_path, rng):
         assert finished.err == ""
         assert re.search(r"^Invocation 0: (?:.*\n){2,3}  nothing to compare: it has no gradients in its outputs", finished.out, re.M)
         assert finished.out.count("nothing to compare") == 1
-        told = replay("run", path, "--json", "-", expect=status).json
-        check_schema(told)
-        assert told["verdict"]["compared"] is True
-        assert [call["verdict"]["compared"] for call in told["invocations"]] == [False] + [True] * len(others)
+        result = replay("run", path, "--json", "-", expect=status).json
+        check_schema(result)
+        assert result["verdict"]["compared"] is True
+        assert [call["verdict"]["compared"] for call in result["invocations"]] == [False] + [True] * len(others)
         if len(others) > 1:
             assert finished.out.startswith(f"{status} of 2 invocations out of tolerance. ")
 
@@ -88,9 +88,9 @@ def test_stored_results_are_not_taken_for_replays(replay, tmp_path, rng, name):
     for stored in ("a result", name):
         right.results = {stored: Result(wrong, "", "msda_triton")}
         write_capture(path, right, overwrite=True)
-        told = replay("run", path, "--json", "-", expect=0).json
-        check_schema(told)
-        (call,) = told["invocations"]
+        result = replay("run", path, "--json", "-", expect=0).json
+        check_schema(result)
+        (call,) = result["invocations"]
         assert call["findings"] == []  # no advice on it either
         shown = "stored " + name if stored == name and name != "torch" else stored
         mine = [c for c in call["comparisons"] if shown in (c["observed"], c["expected"])]

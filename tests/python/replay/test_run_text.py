@@ -27,13 +27,13 @@ def squeezed(text):
 def run_both(replay, tmp_path, invocations, *flags, expect=1):
     path = tmp_path / "a.h5"
     write_capture(path, invocations, overwrite=True)
-    told = replay("run", path, "--json", "-", *flags, expect=expect).json
-    check_schema(told)
-    return told, replay("run", path, *flags, expect=expect).out
+    result = replay("run", path, "--json", "-", *flags, expect=expect).json
+    check_schema(result)
+    return result, replay("run", path, *flags, expect=expect).out
 
 
-def groups_of(told, cause):
-    (call,) = told["invocations"]
+def groups_of(result, cause):
+    (call,) = result["invocations"]
     return [group for group in call["groups"] if group["cause"] == cause and not group.get("advisory")]
 
 
@@ -73,8 +73,8 @@ def test_swapped_width_and_height(replay, tmp_path, rng):
     wrong = invocation.outputs["grad_sampling_locations"]
     wrong[:, :, :, 1, :, 0] *= np.float32(10 / 6)
     wrong[:, :, :, 1, :, 1] *= np.float32(6 / 10)
-    told, text = run_both(replay, tmp_path, invocation)
-    (group,) = groups_of(told, "implementation_error")
+    result, text = run_both(replay, tmp_path, invocation)
+    (group,) = groups_of(result, "implementation_error")
     assert group["shared"] == {"batch": 0, "level": 1} and group["as_if"] == "width and height were swapped"
     ratios = {pattern["part"]["axis"]: pattern["ratio"] for pattern in group["patterns"]}
     assert ratios["x"] == pytest.approx(10 / 6, rel=1e-4) and ratios["y"] == pytest.approx(0.6, rel=1e-4)
@@ -87,8 +87,8 @@ def test_swapped_width_and_height(replay, tmp_path, rng):
 def test_ratios_of_levels_and_of_all(replay, tmp_path, rng):
     invocation = right_invocation(rng)
     invocation.outputs["grad_attention_weights"] *= np.float32(1.1)
-    told, text = run_both(replay, tmp_path, invocation)
-    (group,) = groups_of(told, "implementation_error")
+    result, text = run_both(replay, tmp_path, invocation)
+    (group,) = groups_of(result, "implementation_error")
     (pattern,) = group["patterns"]
     assert pattern["ratio"] == pytest.approx(1.1, rel=1e-3) and "part" not in pattern
     assert "each is 1.1 times what it should be" in text
@@ -101,8 +101,8 @@ def test_values_without_a_pattern_have_none(replay, tmp_path, rng):
     invocation = right_invocation(rng)
     shape = invocation.outputs["grad_attention_weights"].shape
     invocation.outputs["grad_attention_weights"] = rng.standard_normal(shape).astype(np.float32)
-    told, text = run_both(replay, tmp_path, invocation)
-    (group,) = groups_of(told, "implementation_error")
+    result, text = run_both(replay, tmp_path, invocation)
+    (group,) = groups_of(result, "implementation_error")
     assert group["patterns"] == [] and group["as_if"] == "" and "times what it should be" not in text
 
 
@@ -111,15 +111,15 @@ def test_where_the_elements_lie(replay, tmp_path, rng):
     invocation = right_invocation(rng)
     for name in ("grad_sampling_locations", "grad_attention_weights"):
         invocation.outputs[name][:, 16:] = 0
-    told, text = run_both(replay, tmp_path, invocation)
-    for group in groups_of(told, "implementation_error"):
+    result, text = run_both(replay, tmp_path, invocation)
+    for group in groups_of(result, "implementation_error"):
         assert group["extents"]["query"] == {"size": 20, "first": 16, "last": 19, "distinct": 4}
         assert group["complete"] and group["as_if"] == "it had never been computed"
     assert "all in batch" not in text and "every element of queries 16 to 19" in squeezed(text)
     invocation = right_invocation(rng)
     invocation.outputs["grad_value"][:, :, 1] *= -1
-    told, text = run_both(replay, tmp_path, invocation)
-    (group,) = groups_of(told, "implementation_error")
+    result, text = run_both(replay, tmp_path, invocation)
+    (group,) = groups_of(result, "implementation_error")
     assert group["shared"] == {"batch": 0, "head": 1} and "head 1" in text
     assert group["as_if"] == "its sign were flipped"
 
@@ -131,14 +131,14 @@ def test_groups_hold_every_element_once(replay, tmp_path, rng):
     reference["grad_attention_weights"][0, :5] *= 2
     invocation.outputs["grad_attention_weights"][0, 10:] *= -1
     invocation.results["torch"] = Result(reference, "reference", "grid_sample")
-    told, text = run_both(replay, tmp_path, invocation)
-    groups = groups_of(told, "implementation_error")
-    assert sum(group["count"] for group in groups) == told["verdict"]["causes"]["implementation_error"]
+    result, text = run_both(replay, tmp_path, invocation)
+    groups = groups_of(result, "implementation_error")
+    assert sum(group["count"] for group in groups) == result["verdict"]["causes"]["implementation_error"]
     by_fault = {group["at_fault"]: group for group in groups}
     assert by_fault["observed"]["extents"]["query"]["first"] == 10 and by_fault["reference"]["extents"]["query"]["last"] == 4
-    assert groups[0]["at_fault"] == told["verdict"]["at_fault"] == "observed"  # what the verdict rests on comes first
+    assert groups[0]["at_fault"] == result["verdict"]["at_fault"] == "observed"  # what the verdict rests on comes first
     assert "each is 2 times what it should be" in text
-    findings = told["invocations"][0]["findings"]
+    findings = result["invocations"][0]["findings"]
     for group in groups:
         assert findings[group["worst"]]["at_fault"] == group["at_fault"]
 
@@ -152,8 +152,8 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
     invocation.outputs = {name: array.astype(np.float32) for name, array in backward(invocation.inputs).items()}
     locations[0, 3, 1, 0, 1, 0] = 0.35
     assert abs(x - backward(invocation.inputs)["grad_sampling_locations"][0, 3, 1, 0, 1, 0]) > 1, "no jump"
-    told, text = run_both(replay, tmp_path, invocation)
-    assert told["verdict"]["at_fault"] == "tolerance" and told["verdict"]["causes"] == {"cell_boundary": 1}
+    result, text = run_both(replay, tmp_path, invocation)
+    assert result["verdict"]["at_fault"] == "tolerance" and result["verdict"]["causes"] == {"cell_boundary": 1}
     assert squeezed(text).startswith("No kernel is wrong: the limits of the type decide 1 element of grad_sampling_locations (cell_boundary,")
     title = "warning[cell_boundary]: no kernel is wrong: the limits of the type decide 1 element of grad_sampling_locations"
     (tmp_path / "two").mkdir()
@@ -163,8 +163,8 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
     replay("report", tmp_path / "a.h5", "-o", tmp_path / "a.html")
     page = drawn(tmp_path / "a.html")
     assert title in squeezed(text) and title.replace("1 element", "2 elements") in squeezed(many)
-    for of in (text, many, page, told["verdict"]["summary"]):
-        assert not re.search("olerance is (at fault|tighter)|fault: tolerance|asks for more", of)
+    for subject in (text, many, page, result["verdict"]["summary"]):
+        assert not re.search("olerance is (at fault|tighter)|fault: tolerance|asks for more", subject)
     assert ">nobody<" in page
     given = replay("run", tmp_path / "a.h5", "--atol", 1e-3, "--rtol", 1e-2, expect=1).out
     assert given.startswith("The tolerance is at fault, no kernel is wrong, in 1 element") and ", at fault: tolerance" in given
@@ -172,10 +172,10 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
 
 
 def test_cancellation_is_told_of_what_cancels(replay, tmp_path, rng):
-    told, text = run_both(replay, tmp_path, right_invocation(rng, tolerance=(0, 1e-9)))
+    result, text = run_both(replay, tmp_path, right_invocation(rng, tolerance=(0, 1e-9)))
     assert "ill_conditioned, cancellation, or a coordinate's error, magnifies rounding" in squeezed(text)
     kinds = set()
-    for finding in told["invocations"][0]["findings"]:
+    for finding in result["invocations"][0]["findings"]:
         if finding["cause"] not in ("rounding", "ill_conditioned"):
             continue
         evidence = finding["evidence"]
@@ -198,8 +198,8 @@ def test_an_infinity_times_a_weight_that_is_rounded_to_0_is_no_mistake(replay, t
     column = invocation.outputs["grad_value"].reshape(1, 10, 10, 2, 8)[0, :, 9, 1, 2]
     assert np.isinf(column).any()
     column[np.isinf(column)] = np.nan
-    told, _ = run_both(replay, tmp_path, invocation)
-    assert {group["at_fault"] for group in told["invocations"][0]["groups"] if group["tensor"] == "grad_value"} == {"none"}
+    result, _ = run_both(replay, tmp_path, invocation)
+    assert {group["at_fault"] for group in result["invocations"][0]["groups"] if group["tensor"] == "grad_value"} == {"none"}
 
 
 def test_invocations_within_tolerance_are_folded(replay, tmp_path, rng):
@@ -311,8 +311,8 @@ def test_grid_sample_is_wrong_heads_the_text(replay, demo_capture, tmp_path):
 
     (invocation,) = read_capture(demo_capture).invocations
     invocation.results = {}
-    told, text = run_both(replay, tmp_path, invocation, expect=0)
-    assert told["verdict"]["at_fault"] == "none" and told["verdict"]["causes"] == {}
+    result, text = run_both(replay, tmp_path, invocation, expect=0)
+    assert result["verdict"]["at_fault"] == "none" and result["verdict"]["causes"] == {}
     assert squeezed(text).startswith("A test against grid_sample in float32 fails: grid_sample is wrong, the recorded kernel right, in 1 element "
                                      "of grad_sampling_locations, at [0,948,0,0,2,0] (cell_boundary, ")
     assert "at fault: none" not in text and "note[cell_boundary]:" in text

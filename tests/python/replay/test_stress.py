@@ -19,45 +19,45 @@ SCHEMA = json.loads((SOURCE / "docs" / "stress.schema.json").read_text())
 @pytest.fixture
 def stress(replay):
     def run(capture, *options, expect=None, curve_runs=4):
-        told = replay("stress", capture, "--json", "-", "--curve-runs", curve_runs, *options, expect=expect).json
-        jsonschema.validate(told, SCHEMA)
-        return told
+        result = replay("stress", capture, "--json", "-", "--curve-runs", curve_runs, *options, expect=expect).json
+        jsonschema.validate(result, SCHEMA)
+        return result
 
     return run
 
 
 def test_inputs_are_recognized(recorded, stress):
-    told = stress(recorded, "--batch", 4, "--heads", 8, "--runs", 8, "--seed", 2, expect=1, curve_runs=0)
-    assert {name: drawn["generator"] for name, drawn in told["inputs"].items()} == {
+    result = stress(recorded, "--batch", 4, "--heads", 8, "--runs", 8, "--seed", 2, expect=1, curve_runs=0)
+    assert {name: drawn["generator"] for name, drawn in result["inputs"].items()} == {
         "value": "normal(0,1)", "sampling_locations": "uniform(0,1)", "attention_weights": "softmax(1,3)",
         "grad_output": "uniform(0,1)",
     }
-    assert told["slices"] == 32 and told["observed"] == "msda_triton" and told["against"] == "grid_sample"
-    assert told["criterion"] == {"kind": "allclose", "atol": 1e-3, "rtol": 1e-2}
-    assert told["failure_probability"]["runs"] == 8
+    assert result["slices"] == 32 and result["observed"] == "msda_triton" and result["against"] == "grid_sample"
+    assert result["criterion"] == {"kind": "allclose", "atol": 1e-3, "rtol": 1e-2}
+    assert result["failure_probability"]["runs"] == 8
 
 
 @pytest.mark.long
 def test_the_rate_of_real_failures_is_inside(recorded, stress):
     """913 of 10,899 real runs failed; the whole interval takes minutes, this one is wider."""
-    told = stress(recorded, "--batch", 4, "--heads", 8, "--width", 0.05, "--seed", 5, expect=1)
-    probability = told["failure_probability"]
+    result = stress(recorded, "--batch", 4, "--heads", 8, "--width", 0.05, "--seed", 5, expect=1)
+    probability = result["failure_probability"]
     assert probability["low"] <= 913 / 10899 <= probability["high"]
     assert probability["high"] - probability["low"] <= 0.05
-    assert set(told["by_cause"]) <= {"cell_boundary", "border_clamp", "ill_conditioned"}
-    assert told["by_tensor"]["grad_value"]["failures"] == 0 and told["by_tensor"]["grad_attention_weights"]["failures"] == 0
+    assert set(result["by_cause"]) <= {"cell_boundary", "border_clamp", "ill_conditioned"}
+    assert result["by_tensor"]["grad_value"]["failures"] == 0 and result["by_tensor"]["grad_attention_weights"]["failures"] == 0
     # The failure is one of the inputs and the reference's arithmetic, not of the order of additions.
-    sources = told["by_source"]
+    sources = result["by_source"]
     assert sources["same_inputs"] == {"fails": True, "elements": 1} and sources["other_order"]["estimate"] == 1
-    assert {one["against"]: one["fails"] for one in sources["other_arithmetic"]} == {
+    assert {entry["against"]: entry["fails"] for entry in sources["other_arithmetic"]} == {
         "float64": False, "grid_sample": True, "msda_triton": False}
     # A larger tolerance never fails more often.
     for name in ("atol", "rtol"):
         runs = probability["runs"]
-        estimates = [point["estimate"] for point in told["curve"][name] if point["runs"] == runs]
+        estimates = [point["estimate"] for point in result["curve"][name] if point["runs"] == runs]
         assert estimates == sorted(estimates, reverse=True) and len(estimates) > 5
         assert estimates[0] == probability["estimate"]
-    for example in told["examples"]:
+    for example in result["examples"]:
         assert abs(example["observed"] - example["expected"]) > 1e-3 + 1e-2 * abs(example["expected"])
 
 
@@ -66,17 +66,17 @@ def test_the_rate_of_real_failures_is_inside(recorded, stress):
 def test_every_element_gives_the_same(tmp_path, stress, padding_mode, align_corners):
     path = as_library_tests_do(tmp_path, padding_mode=padding_mode, align_corners=align_corners)
     options = ("--runs", 100, "--width", 0.001, "--atol", 2e-6, "--rtol", 1e-3)
-    told, all_told = (stress(path, *options, *more) for more in ((), ("--every-element",)))
-    assert told == all_told
-    assert 0 < told["failure_probability"]["failures"] < 100
+    result, all_told = (stress(path, *options, *more) for more in ((), ("--every-element",)))
+    assert result == all_told
+    assert 0 < result["failure_probability"]["failures"] < 100
 
 
 def test_the_same_seed_gives_the_same_runs(tmp_path, stress):
     path = as_library_tests_do(tmp_path)
     options = ("--runs", 128, "--width", 0.001, "--atol", 2e-6, "--rtol", 1e-3)
-    one = stress(path, *options, "--threads", 1)
-    assert one == stress(path, *options, "--threads", 3)
-    assert one["failure_probability"] != stress(path, *options, "--seed", 2)["failure_probability"]
+    entry = stress(path, *options, "--threads", 1)
+    assert entry == stress(path, *options, "--threads", 3)
+    assert entry["failure_probability"] != stress(path, *options, "--seed", 2)["failure_probability"]
 
 
 def test_runs_are_continued(tmp_path, stress, replay):
@@ -87,8 +87,8 @@ def test_runs_are_continued(tmp_path, stress, replay):
     continued = stress(path, *options, "--runs", 130, "--state", state)
     for name in ("failure_probability", "by_cause", "by_tensor", "elements_out_of_tolerance", "curve"):
         assert continued[name] == whole[name], name
-    other = replay("stress", path, *options, "--seed", 9, "--state", state, expect=2)
-    assert "of another simulation" in other.err
+    another = replay("stress", path, *options, "--seed", 9, "--state", state, expect=2)
+    assert "of another simulation" in another.err
     kept = json.loads(state.read_text())
     for edit in ({"runs": 2**63 - 1}, {"failures": 131}, {"failures": "7"}, {"runs": -1}, {"by_atol": 1e300}, {"elements": None}, {"failures": 3}):
         for signed in (False, True):  # nothing keeps anybody from computing it, too
@@ -100,8 +100,8 @@ def test_runs_are_continued(tmp_path, stress, replay):
             if edit == {"failures": 3} and signed:
                 assert stress(path, *options, "--runs", 130, "--state", state)["failure_probability"]["failures"] == 3
                 continue
-            told = replay("stress", path, *options, "--state", state, expect=2).err
-            assert f"--state {state}: " in told and ("not a state" in told or "it is damaged" in told), told
+            printed = replay("stress", path, *options, "--state", state, expect=2).err
+            assert f"--state {state}: " in printed and ("not a state" in printed or "it is damaged" in printed), printed
     state.write_text("{")
     assert "not a state" in replay("stress", path, *options, "--state", state, expect=2).err
     state.unlink()
@@ -113,9 +113,9 @@ def test_an_interrupt_prints_what_is_known(tmp_path):
     process = Shown(REPLAY, "stress", as_library_tests_do(tmp_path), "--atol", "2e-6", "--rtol", "1e-3", "--json", "-", "--width", "0.0001")
     process.wait_for(r"[1-9]\d* runs: ")
     process.interrupt()
-    told = json.loads(process.finish()[0])
-    jsonschema.validate(told, SCHEMA)
-    assert told["interrupted"] and 0 < told["failure_probability"]["runs"] < 100_000
+    result = json.loads(process.finish()[0])
+    jsonschema.validate(result, SCHEMA)
+    assert result["interrupted"] and 0 < result["failure_probability"]["runs"] < 100_000
     assert process.returncode in (0, 1)
 
 
@@ -135,8 +135,8 @@ def test_criteria_and_references(tmp_path, stress):
 
 def test_generators_are_chosen(tmp_path, stress):
     path = as_library_tests_do(tmp_path)
-    told = stress(path, "--draw", "sampling_locations=uniform(0.3,0.31)", "--draw", "value=normal(0,0)", "--runs", 10, expect=0)
-    assert told["inputs"]["sampling_locations"] == {"generator": "uniform(0.3,0.31)", "fitted": False}
+    result = stress(path, "--draw", "sampling_locations=uniform(0.3,0.31)", "--draw", "value=normal(0,0)", "--runs", 10, expect=0)
+    assert result["inputs"]["sampling_locations"] == {"generator": "uniform(0.3,0.31)", "fitted": False}
 
 
 @pytest.mark.parametrize("options, message", [
@@ -163,7 +163,7 @@ def test_grid_sample_is_simulated(tmp_path, stress, replay):
               "grad_output": rng.standard_normal((2, 3, 6, 5)).astype(np.float32)}
     path = tmp_path / "grid.h5"
     write_capture(path, [Invocation(inputs, {}, "", facts={"interpolation": "bilinear", "padding_mode": "zeros", "align_corners": 0})])
-    told = stress(path, "--runs", 30, "--atol", 1e-6, "--rtol", 0)
-    assert told["operator"] == "grid_sample" and told["against"] == "float64" and told["slices"] == 2
-    assert told["by_tensor"]["grad_grid"]["failures"] > 0
+    result = stress(path, "--runs", 30, "--atol", 1e-6, "--rtol", 0)
+    assert result["operator"] == "grid_sample" and result["against"] == "float64" and result["slices"] == 2
+    assert result["by_tensor"]["grad_grid"]["failures"] > 0
     assert "grid_sample has no heads" in replay("stress", path, "--heads", 2, expect=2).err

@@ -53,9 +53,9 @@ def captures(nightly, tmp_path):
 @pytest.fixture(scope="module")
 def simulated(replay, nightly, tmp_path_factory):
     """What the command says of them, and writes."""
-    told = tmp_path_factory.mktemp("simulated") / "told.json"
-    done = replay("stress", nightly, "--json", told, expect=1)
-    return done.out, json.loads(told.read_text())
+    result = tmp_path_factory.mktemp("simulated") / "told.json"
+    done = replay("stress", nightly, "--json", result, expect=1)
+    return done.out, json.loads(result.read_text())
 
 
 @pytest.fixture
@@ -69,53 +69,53 @@ def stress(replay):
 
 
 def test_each_test_has_its_probability_and_its_places(nightly, simulated):
-    _, told = simulated
-    jsonschema.validate(told, SCHEMA)
-    assert [one["status"] for one in told["captures"]] == [1, 1, 1]
-    assert [one.get("calls") for one in told["captures"]] == [[0, 1], [0, 2], [3]]
-    assert told["captures"][0]["labels"] == ["test_a", "test_b"] and told["captures"][1]["rank"] == "1"
-    assert told["captures"][2]["not_simulated"] == [{"id": 0, "why": "kernel another is known only by its machine code"}]
+    _, result = simulated
+    jsonschema.validate(result, SCHEMA)
+    assert [capture["status"] for capture in result["captures"]] == [1, 1, 1]
+    assert [capture.get("calls") for capture in result["captures"]] == [[0, 1], [0, 2], [3]]
+    assert result["captures"][0]["labels"] == ["test_a", "test_b"] and result["captures"][1]["rank"] == "1"
+    assert result["captures"][2]["not_simulated"] == [{"id": 0, "why": "kernel another is known only by its machine code"}]
     a, b = str(nightly / "a.h5"), str(nightly / "b.h5")
-    assert told["calls"][0]["recorded"] == [{"capture": a, "invocation": 0, "rank": "0"}, {"capture": b, "invocation": 0, "rank": "1"}]
-    assert [one.get("label") for one in told["calls"]] == ["test_a", "test_b", "test_c", None]
-    assert len({one["seed"] for one in told["calls"]}) == 4
-    tests = {one.get("label", one.get("capture")): one for one in told["tests"]}
+    assert result["calls"][0]["recorded"] == [{"capture": a, "invocation": 0, "rank": "0"}, {"capture": b, "invocation": 0, "rank": "1"}]
+    assert [call.get("label") for call in result["calls"]] == ["test_a", "test_b", "test_c", None]
+    assert len({call["seed"] for call in result["calls"]}) == 4
+    tests = {test.get("label", test.get("capture")): test for test in result["tests"]}
     assert set(tests) == {"test_a", "test_b", "test_c", str(nightly / "c.h5")}
-    rates = [one["failure_probability"]["estimate"] for one in told["tests"]]
+    rates = [test["failure_probability"]["estimate"] for test in result["tests"]]
     assert rates == sorted(rates, reverse=True)
     assert tests["test_b"]["failure_probability"]["failures"] == 0 and tests["test_b"]["by_cause"] == {}
     for name, number in (("test_a", 0), ("test_c", 2)):
         for part in ("failure_probability", "by_cause"):
-            assert tests[name][part] == told["calls"][number][part]
+            assert tests[name][part] == result["calls"][number][part]
         assert 0 < tests[name]["failure_probability"]["low"] < tests[name]["failure_probability"]["high"] < 0.2
-    assert told["by_cause"] and not told["interrupted"]
-    for cause, part in told["by_cause"].items():
-        assert part["calls"] == [place for place, one in enumerate(told["calls"]) if cause in one["by_cause"]]
+    assert result["by_cause"] and not result["interrupted"]
+    for cause, part in result["by_cause"].items():
+        assert part["calls"] == [place for place, entry in enumerate(result["calls"]) if cause in entry["by_cause"]]
 
 
 def test_a_call_alone_gives_the_same_runs(captures, replay, stress):
-    told = stress(captures, "--runs", 200, expect=1)
+    result = stress(captures, "--runs", 200, expect=1)
     for number, (name, invocation) in enumerate((("a", 0), ("a", 1), ("b", 1), ("c", 1))):
-        one = told["calls"][number]
-        alone = replay("stress", captures / f"{name}.h5", "--invocation", invocation, "--seed", one["seed"], "--runs", 200,
+        entry = result["calls"][number]
+        alone = replay("stress", captures / f"{name}.h5", "--invocation", invocation, "--seed", entry["seed"], "--runs", 200,
                        "--curve-runs", 0, "--json", "-").json
-        for part in set(one) - {"recorded", "label"}:
-            assert one[part] == alone[part], part
+        for part in set(entry) - {"recorded", "label"}:
+            assert entry[part] == alone[part], part
 
 
 def test_a_run_of_the_suite_fails_if_a_run_of_any_test_does(captures, replay, stress):
     """Run by run: the command with one run more shows whether that one failed."""
     runs = 12
     tight = ("--rtol", 3e-5, "--width", 0.001, "--runs")
-    told = stress(captures, *tight, runs, expect=1)
+    result = stress(captures, *tight, runs, expect=1)
     failing, by_call = set(), []
-    for name, invocation, seed in (("a", 0, told["calls"][0]["seed"]), ("b", 1, told["calls"][2]["seed"]), ("c", 1, told["calls"][3]["seed"]),
-                                   ("a", 1, told["calls"][1]["seed"])):
+    for name, invocation, seed in (("a", 0, result["calls"][0]["seed"]), ("b", 1, result["calls"][2]["seed"]), ("c", 1, result["calls"][3]["seed"]),
+                                   ("a", 1, result["calls"][1]["seed"])):
         counts = [replay("stress", captures / f"{name}.h5", "--invocation", invocation, "--seed", seed, *tight, count,
                          "--curve-runs", 0, "--json", "-").json["failure_probability"]["failures"] for count in range(1, runs + 1)]
         by_call.append({run for run in range(runs) if counts[run] > (counts[run - 1] if run else 0)})
         failing |= by_call[-1]
-    assert told["failure_probability"]["failures"] == len(failing) and told["failure_probability"]["runs"] == runs
+    assert result["failure_probability"]["failures"] == len(failing) and result["failure_probability"]["runs"] == runs
     # Tests fail in different runs, and some in the same: neither the sum nor the largest is the answer.
     assert max(map(len, by_call)) < len(failing) < sum(map(len, by_call))
 
@@ -125,24 +125,24 @@ def test_tests_draw_inputs_of_their_own(tmp_path, stress):
     write(tmp_path / "a.h5", [call(1, "test_a")])
     write(tmp_path / "b.h5", [call(1, "test_b"), call(2, "test_b")])
     write(tmp_path / "c.h5", [call(1, "test_a", padding_mode="border")])
-    told = stress(tmp_path, "--runs", 10, expect=None)
-    assert [one.get("label") for one in told["calls"]] == ["test_a", "test_b", "test_b", "test_a"]
-    seeds = [one["seed"] for one in told["calls"]]
+    result = stress(tmp_path, "--runs", 10, expect=None)
+    assert [call.get("label") for call in result["calls"]] == ["test_a", "test_b", "test_b", "test_a"]
+    seeds = [call["seed"] for call in result["calls"]]
     assert seeds[0] == seeds[3] and len(set(seeds)) == 3
-    assert [(one["label"], one["calls"]) for one in sorted(told["tests"], key=lambda one: one["label"])] == [("test_a", [0, 3]), ("test_b", [1, 2])]
-    other = stress(tmp_path, "--runs", 10, "--seed", 7, expect=None)
-    assert not set(seeds) & {one["seed"] for one in other["calls"]}
+    assert [(test["label"], test["calls"]) for test in sorted(result["tests"], key=lambda test: test["label"])] == [("test_a", [0, 3]), ("test_b", [1, 2])]
+    another = stress(tmp_path, "--runs", 10, "--seed", 7, expect=None)
+    assert not set(seeds) & {call["seed"] for call in another["calls"]}
 
 
 def test_every_call_of_one_capture(captures, replay, stress):
-    told = stress(captures / "b.h5", "--invocation", "all", "--least-runs", 2500, expect=1)
-    assert [one["label"] for one in told["calls"]] == ["test_a", "test_c"]
-    assert told["captures"][0]["failure_probability"] == told["failure_probability"]
-    assert told["failure_probability"]["runs"] == 2560  # whole batches of 64
+    result = stress(captures / "b.h5", "--invocation", "all", "--least-runs", 2500, expect=1)
+    assert [call["label"] for call in result["calls"]] == ["test_a", "test_c"]
+    assert result["captures"][0]["failure_probability"] == result["failure_probability"]
+    assert result["failure_probability"]["runs"] == 2560  # whole batches of 64
     # Without --invocation it is the first call, reported as ever.
     alone = replay("stress", captures / "b.h5", "--runs", 20, "--json", "-", "--curve-runs", 0).json
     assert alone["invocation"] == 0 and "captures" not in alone
-    assert [one["label"] for one in stress(captures / "a.h5", captures / "b.h5", "--invocation", 1, "--runs", 10, expect=None)["calls"]] == [
+    assert [call["label"] for call in stress(captures / "a.h5", captures / "b.h5", "--invocation", 1, "--runs", 10, expect=None)["calls"]] == [
         "test_b", "test_c"]
 
 
@@ -157,8 +157,8 @@ def test_progress_on_a_terminal(captures):
 
 
 def test_text(nightly, simulated, replay):
-    out, told = simulated
-    lines, joined = out.splitlines(), told["failure_probability"]
+    out, result = simulated
+    lines, joined = out.splitlines(), result["failure_probability"]
     assert lines[0] == (f"At least one of 4 tests fails in {100 * joined['estimate']:.2f} % ({100 * joined['low']:.2f} to {100 * joined['high']:.2f}) "
                         f"of runs: {joined['failures']} of {joined['runs']} simulated, 95 % interval.")
     assert lines[1] == "  4 calls of 3 captures, which draw their inputs independently of each other"
@@ -178,13 +178,13 @@ def test_captures_that_cannot_be_simulated_are_named_and_the_others_are(captures
     empty.inputs["value"][0, 0, 0, 0] = np.nan
     write(captures / "f.h5", [empty, call(6, "test_f")])
     done = replay("stress", captures, tmp_path / "no.h5", "--runs", 50, "--json", "-", expect=2)
-    told = done.json
-    jsonschema.validate(told, SCHEMA)
-    assert [one["status"] for one in told["captures"]][3:] == [2, 3, 2, 2]
-    errors = [one.get("error", "") for one in told["captures"]]
+    result = done.json
+    jsonschema.validate(result, SCHEMA)
+    assert [capture["status"] for capture in result["captures"]][3:] == [2, 3, 2, 2]
+    errors = [capture.get("error", "") for capture in result["captures"]]
     assert "d.h5: cannot read it" in errors[3] and "e.h5: no call can be simulated; invocation 0: kernel another" in errors[4]
     assert "f.h5: invocation 0: value is not finite throughout: say with --draw" in errors[5] and "no.h5: no such file" in errors[6]
-    assert told["captures"][5]["not_simulated"][0]["id"] == 0 and told["calls"][-1]["label"] == "test_f"
+    assert result["captures"][5]["not_simulated"][0]["id"] == 0 and result["calls"][-1]["label"] == "test_f"
     assert done.err.splitlines() == ["msda-replay: " + error for error in errors if error]
     assert replay("stress", captures / "e.h5", captures / "e.h5", captures, "--runs", 5, "--quiet", expect=2).out
     nothing = stress(captures / "e.h5", "--invocation", "all", expect=3)
@@ -204,7 +204,7 @@ def test_damaged_data(captures, replay):
     assert done.json["calls"][1]["recorded"] == [{"capture": str(captures / "b.h5"), "invocation": 0, "rank": "1"}]
     # The damaged inputs are no longer those of the other rank, whatever their digest says.
     damaged = replay("stress", captures, "--runs", 10, "--damaged", "--json", "-").json
-    assert [len(one["recorded"]) for one in damaged["calls"]] == [1] * 5 and [one["status"] for one in damaged["captures"]] != [2, 0, 0]
+    assert [len(call["recorded"]) for call in damaged["calls"]] == [1] * 5 and [capture["status"] for capture in damaged["captures"]] != [2, 0, 0]
     assert damaged["calls"][0]["label"] == damaged["calls"][2]["label"] == "test_a"
 
 
@@ -233,16 +233,16 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     process.wait_for_work(0.5)  # some ten of its runs
     process.interrupt()
     out, shown = process.finish()
-    told = json.loads((tmp_path / "told.json").read_text())
-    jsonschema.validate(told, SCHEMA)
-    assert process.returncode == 2 and told["interrupted"]
+    result = json.loads((tmp_path / "told.json").read_text())
+    jsonschema.validate(result, SCHEMA)
+    assert process.returncode == 2 and result["interrupted"]
     assert out.splitlines()[1] == "Interrupted: this is the result so far."
-    assert [one["label"] for one in told["calls"]] == ["test_a", "test_b"]
-    assert [one["interrupted"] for one in told["calls"]] == [False, True]
-    assert told["calls"][0]["failure_probability"]["runs"] == 448
-    assert 0 < told["failure_probability"]["runs"] == told["calls"][1]["failure_probability"]["runs"] < 400
+    assert [call["label"] for call in result["calls"]] == ["test_a", "test_b"]
+    assert [call["interrupted"] for call in result["calls"]] == [False, True]
+    assert result["calls"][0]["failure_probability"]["runs"] == 448
+    assert 0 < result["failure_probability"]["runs"] == result["calls"][1]["failure_probability"]["runs"] < 400
     assert shown.endswith(f"\x1b[Kmsda-replay: {tmp_path}/c.h5: invocation 0: interrupted before it was simulated\r\n")
-    assert told["captures"][2]["not_simulated"] == [{"id": 0, "why": "interrupted before it was simulated"}]
+    assert result["captures"][2]["not_simulated"] == [{"id": 0, "why": "interrupted before it was simulated"}]
 
 
 @needs_mpi
@@ -268,5 +268,5 @@ def test_ranks_divide_the_calls_of_one_capture(captures, stress, tmp_path):
 
 def test_a_recorded_capture(replay, stress):
     """A call of PyTorch's, not one of ours."""
-    told = stress(DATA / "v0.1", "--runs", 20, expect=None)
-    assert told["calls"] and all(one["failure_probability"]["runs"] == 20 for one in told["calls"])
+    result = stress(DATA / "v0.1", "--runs", 20, expect=None)
+    assert result["calls"] and all(call["failure_probability"]["runs"] == 20 for call in result["calls"])

@@ -23,8 +23,8 @@ class Browser:
             read, write = os.dup(self.theirs_in), os.dup(self.theirs_out)
             low = [os.dup(read) for _ in range(8)]  # so that neither is 3 or 4
             read, write = os.dup(read), os.dup(write)
-            for one in low:
-                os.close(one)
+            for entry in low:
+                os.close(entry)
             os.dup2(read, 3)
             os.dup2(write, 4)
 

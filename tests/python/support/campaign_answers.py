@@ -45,7 +45,7 @@ def run(*arguments):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = PROGRAM.main([str(one) for one in arguments])
+            status = PROGRAM.main([str(argument) for argument in arguments])
         except SystemExit as bad_usage:
             status = bad_usage.code
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())

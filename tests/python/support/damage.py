@@ -129,19 +129,19 @@ def _drop(item, places):
 
 def _rename(item, places):
     parent, name = item.parent, item.name.rsplit("/", 1)[1]
-    others = [other for other in parent if other != name] or [name + "x"]
-    other = places.choice((name + "x", name + "\x1b", name + "\u202e", "-1", "9" * 30, "000007", name.encode() + b"\xff", places.choice(others)))
-    if isinstance(other, str) and other in parent:
-        del parent[other]
-    parent.move(name, other)
+    others = [another for another in parent if another != name] or [name + "x"]
+    another = places.choice((name + "x", name + "\x1b", name + "\u202e", "-1", "9" * 30, "000007", name.encode() + b"\xff", places.choice(others)))
+    if isinstance(another, str) and another in parent:
+        del parent[another]
+    parent.move(name, another)
 
 
 def _link(item, places):
     """To itself, to nowhere, to another file, to a group above it, to another object."""
     parent, name, file = item.parent, item.name.rsplit("/", 1)[1], item.file
-    other = places.choice(_objects(file))
-    links = (h5py.SoftLink(item.name), h5py.SoftLink("/nowhere"), h5py.SoftLink(other.name), h5py.ExternalLink("/dev/zero", "/"),
-             h5py.ExternalLink(file.filename, other.name), parent, other, file["/"])
+    another = places.choice(_objects(file))
+    links = (h5py.SoftLink(item.name), h5py.SoftLink("/nowhere"), h5py.SoftLink(another.name), h5py.ExternalLink("/dev/zero", "/"),
+             h5py.ExternalLink(file.filename, another.name), parent, another, file["/"])
     del parent[name]
     parent[name] = places.choice(links)
 

@@ -30,7 +30,7 @@ def follow(page, folder, environment, progress=lambda command, seconds: None):
     assert quoted in listing.read_text()
     steps = re.findall(r"^    \$ (.*?)(?:     # exit status (\d))?$|^(Change) the reference's line", text, re.M)
     assert len(steps) == 11 and [change for *_, change in steps].count("Change") == 1
-    told = ""
+    result = ""
     for command, status, change in steps:
         if change:
             _fix(folder / "test_attention.py", fixed)
@@ -39,13 +39,13 @@ def follow(page, folder, environment, progress=lambda command, seconds: None):
         done = paste(command.replace("python3", sys.executable, 1), folder, environment)
         progress(command, time.monotonic() - begin)
         assert done.returncode == int(status or 0), f"{command}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        told += done.stdout
+        result += done.stdout
     for command in re.findall(r"`(msda-replay [^`]*)`", text):
         done = paste(command, folder, environment)
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stderr}"
     assert (folder / "test_reproducer.py").exists()
     for words in QUOTED:
-        assert words in told, words
+        assert words in result, words
         assert words in re.sub(r"\n      ", " ", text) or words in text, words
 
 

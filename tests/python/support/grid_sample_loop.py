@@ -67,9 +67,9 @@ def gradients(inputs, facts):
             # The axes of a location are x, y, z, those of an image z, y, x.
             along = [taps(complex(g, STEP if axis == moved else 0), sides[-1 - axis], *conventions) for axis, g in enumerate(grid[at])]
             for chosen in itertools.product(*along[::-1]):
-                if not all(0 <= one[0] < side for one, side in zip(chosen, sides)):
+                if not all(0 <= entry[0] < side for entry, side in zip(chosen, sides)):
                     continue
-                pixel, weight = tuple(one[0] for one in chosen), math.prod(one[1] for one in chosen)
+                pixel, weight = tuple(chosen_one[0] for chosen_one in chosen), math.prod(chosen_one[1] for chosen_one in chosen)
                 if moved == 0:
                     grad_input[(n, slice(None), *pixel)] += go * weight.real
                 grad_grid[at + (moved,)] += go @ image[(n, slice(None), *pixel)] * (weight.imag / STEP)
@@ -95,8 +95,8 @@ def stages(inputs, facts):
         for name in ("interpolation_weights", "corner_values", "input_contributions"):
             found[name].append([])
         for chosen in itertools.product(*along[::-1]):
-            place, weight = tuple(one[0] for one in chosen), math.prod(one[1].real for one in chosen)
-            inside = all(0 <= one < side for one, side in zip(place, sides))
+            place, weight = tuple(chosen_one[0] for chosen_one in chosen), math.prod(chosen_one[1].real for chosen_one in chosen)
+            inside = all(0 <= entry < side for entry, side in zip(place, sides))
             found["interpolation_weights"][-1].append(weight)
             found["corner_values"][-1].append(image[(at[0], slice(None), *place)] if inside else 0 * go)
             found["input_contributions"][-1].append(weight * go if inside else 0 * go)

@@ -45,8 +45,8 @@ def backward(inputs, padding_mode="zeros", align_corners=False):
         visible = (padding_mode == "border") | (at == cell + corner).all(-1)
         product = np.where(visible, (go * value[b, row, m]).sum(-1), 0)
         grad_attention += product * wx * wy
-        for axis, other in ((0, wy), (1, wx)):
-            grad_locations[..., axis] += product * attention * (1 if corner[axis] else -1) * other * scale[..., axis]
+        for axis, another in ((0, wy), (1, wx)):
+            grad_locations[..., axis] += product * attention * (1 if corner[axis] else -1) * another * scale[..., axis]
         rows.append(row)
         contributions.append(np.where(visible[..., None], go * attention[..., None] * wx[..., None] * wy[..., None], 0))
     grad_value = np.zeros_like(value)
@@ -99,26 +99,26 @@ def element_invocation(elements, i):
     there = elements["pixels"][i] >= 0
     value[0, elements["pixels"][i][there], 0] = elements["rows"][i][there]
 
-    def one(name, *shape):
+    def entry(name, *shape):
         return elements[name][i].reshape((1, 1, 1, *shape))
 
     return Invocation(
         inputs={
             "value": value,
             "spatial_shapes": np.array([[height, width]]),
-            "sampling_locations": one("sampling_location", 1, 1, 2),
-            "attention_weights": one("attention_weight", 1, 1),
-            "grad_output": one("grad_output", 32),
+            "sampling_locations": entry("sampling_location", 1, 1, 2),
+            "attention_weights": entry("attention_weight", 1, 1),
+            "grad_output": entry("grad_output", 32),
         },
         outputs={
-            "grad_sampling_locations": one("observed_grad_sampling_location", 1, 1, 2),
-            "grad_attention_weights": one("observed_grad_attention_weight", 1, 1),
+            "grad_sampling_locations": entry("observed_grad_sampling_location", 1, 1, 2),
+            "grad_attention_weights": entry("observed_grad_attention_weight", 1, 1),
         },
         results={
             "reference": Result(
                 {
-                    "grad_sampling_locations": one("reference_grad_sampling_location", 1, 1, 2),
-                    "grad_attention_weights": one("reference_grad_attention_weight", 1, 1),
+                    "grad_sampling_locations": entry("reference_grad_sampling_location", 1, 1, 2),
+                    "grad_attention_weights": entry("reference_grad_attention_weight", 1, 1),
                 },
                 "reference",
                 "grid_sample",

@@ -51,18 +51,18 @@ class Memory:
 
 
 def operands(text):
-    return [one.strip() for one in re.split(r",(?![^{]*\})", text)] if text else []
+    return [entry.strip() for entry in re.split(r",(?![^{]*\})", text)] if text else []
 
 
 @functools.cache
 def members(text):
-    return [one.strip() for one in text.strip("{}").split(",")]
+    return [entry.strip() for entry in text.strip("{}").split(",")]
 
 
 @functools.cache
 def terms(text):
     """Splits "[%rd1+16]" into ["%rd1", "16"]."""
-    return [one.strip() for one in text.strip("[]").split("+")]
+    return [entry.strip() for entry in text.strip("[]").split("+")]
 
 
 @functools.cache
@@ -222,7 +222,7 @@ class Thread:
         """In float64, rounded to nearest, as all of the recorder's."""
         kind = words[-1]
         assert words[0] == "cvt" and words[-2] == "f64" or kind == "f64" and (words[0] == "abs" or words[1] == "rn")
-        numbers = [number(self.value(one), kind) for one in given[1:]]
+        numbers = [number(self.value(entry), kind) for entry in given[1:]]
         with np.errstate(all="ignore"):
             result = FLOAT_OPERATIONS[words[0]](*numbers, *[None] * (2 - len(numbers)))
         self.registers[given[0]] = int.from_bytes(struct.pack("<d", result), "little")

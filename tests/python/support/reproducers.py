@@ -21,9 +21,9 @@ def export(replay):
     """Exports a capture; returns the JSON and what `run` says of the finding."""
 
     def run(capture, to, output, *flags):
-        told = replay("export", capture, "--to", to, "-o", output, "--json", "-", *flags, expect=0).json
-        check(told, "export")
-        return told
+        result = replay("export", capture, "--to", to, "-o", output, "--json", "-", *flags, expect=0).json
+        check(result, "export")
+        return result
 
     return run
 
@@ -32,7 +32,7 @@ def finding_of(replay, capture, *flags):
     """What `run` prints first of the first invocation with a finding, else with advice."""
     calls = replay("run", capture, "--device", "cpu", "--json", "-", *flags).json["invocations"]
     with_groups = [call for call in calls if call["groups"]]
-    call = next((one for one in with_groups if not one["groups"][0].get("advisory")), with_groups[0])
+    call = next((with_group for with_group in with_groups if not with_group["groups"][0].get("advisory")), with_groups[0])
     return call, call["findings"][call["groups"][0]["worst"]]
 
 
@@ -125,15 +125,15 @@ def check_report(out, finding, stored, expected_stored):
     """A reproducer's output names the element of the finding, its values and their bits, and its cause."""
     element = f"{finding['tensor']}[{','.join(map(str, finding['index']))}] is out of tolerance"
     assert element in out, out
-    told = {side: (type_, hexadecimal) for side, type_, hexadecimal in re.findall(r"^ *(\w+): \S+ \((\w+) (0x\w+)\)$", out, re.M)}
-    assert told["recorded"] == (stored, bits(finding["observed"], stored))
-    assert told[finding["against"]] == (expected_stored, bits(finding["expected"], expected_stored))
+    result = {side: (type_, hexadecimal) for side, type_, hexadecimal in re.findall(r"^ *(\w+): \S+ \((\w+) (0x\w+)\)$", out, re.M)}
+    assert result["recorded"] == (stored, bits(finding["observed"], stored))
+    assert result[finding["against"]] == (expected_stored, bits(finding["expected"], expected_stored))
     assert f"cause: {finding['cause']}, at fault: {finding['at_fault']}" in out
     assert finding["why"] in out
 
 
-def same_result(replay, one, other):
-    results = [replay("run", path, "--device", "cpu", "--json", "-").json for path in (one, other)]
+def same_result(replay, entry, another):
+    results = [replay("run", path, "--device", "cpu", "--json", "-").json for path in (entry, another)]
     for result in results:
         del result["capture"]
     assert results[0] == results[1]

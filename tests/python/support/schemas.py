@@ -18,6 +18,6 @@ def _compiled(name):
     return fastjsonschema.compile(schema)
 
 
-def check(told, name):
+def check(result, name):
     """Raises Mismatch unless this is as docs/`name`.schema.json says."""
-    _compiled(name)(told)
+    _compiled(name)(result)

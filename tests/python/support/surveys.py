@@ -16,10 +16,10 @@ def plain(*words):
 
 def judged(capture):
     """What a survey found of each kernel, by its name."""
-    told = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
-    result = json.loads(told.stdout)
+    printed = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
+    result = json.loads(printed.stdout)
     check(result, "survey")
-    assert told.returncode == any(kernel["varied"] for kernel in result["kernels"])
+    assert printed.returncode == any(kernel["varied"] for kernel in result["kernels"])
     return {kernel["mangled"]: kernel for kernel in result["kernels"]}
 
 

@@ -27,35 +27,35 @@ def pair(recorded, tmp_path):
 
 def change(capture, survey_name, **facts):
     with h5py.File(capture, "r+") as file:
-        one = next(one for one in file["survey"].values() if one.attrs["kernel"] == f"survey_{survey_name}")
+        entry = next(entry for entry in file["survey"].values() if entry.attrs["kernel"] == f"survey_{survey_name}")
         for name, value in facts.items():
-            one.attrs[name] = value
+            entry.attrs[name] = value
 
 
 def remove(capture, kernel):
     with h5py.File(capture, "r+") as file:
-        del file["survey"][next(name for name, one in file["survey"].items() if one.attrs["kernel"] == f"survey_{kernel}")]
+        del file["survey"][next(name for name, entry in file["survey"].items() if entry.attrs["kernel"] == f"survey_{kernel}")]
 
 
 @pytest.fixture
 def diff(replay):
     def run(pair, expect):
-        told = replay("diff", *pair, "--json", "-", expect=expect).json
-        check(told, "diff-survey")
-        assert told["kind"] == "survey" and told["equal"] == (expect == 0)
-        assert told["first"] == (told["differences"] or [None])[0]
-        return told
+        result = replay("diff", *pair, "--json", "-", expect=expect).json
+        check(result, "diff-survey")
+        assert result["kind"] == "survey" and result["equal"] == (expect == 0)
+        assert result["first"] == (result["differences"] or [None])[0]
+        return result
 
     return run
 
 
-def found(told):
-    return [(one["what"], one["mangled"], one["a"], one["b"]) for one in told["differences"]]
+def found(result):
+    return [(difference["what"], difference["mangled"], difference["a"], difference["b"]) for difference in result["differences"]]
 
 
 def test_equal(diff, replay, pair):
-    told = diff(pair, expect=0)
-    assert told["compared"]["kernels"] == 3 and told["notes"] == told["runs"] == []
+    result = diff(pair, expect=0)
+    assert result["compared"]["kernels"] == 3 and result["notes"] == result["runs"] == []
     assert replay("diff", *pair, expect=0).out == "Equal: 3 kernels, with the same code, verdicts and numbers of launches\n"
 
 
@@ -67,7 +67,7 @@ def test_differences(diff, replay, pair, kernel, facts, difference):
     change(pair[1], kernel, **facts)
     ((what, mangled, a, b),) = found(diff(pair, expect=1))
     with h5py.File(pair[0]) as file:
-        digest = next(one.attrs["kernel_digest"] for one in file["survey"].values() if one.attrs["kernel"] == "survey_twice")
+        digest = next(entry.attrs["kernel_digest"] for entry in file["survey"].values() if entry.attrs["kernel"] == "survey_twice")
     assert (what, mangled) == (difference[0], "survey_twice") and (a, b) == (difference[1] or digest, difference[2])
     text = replay("diff", *pair, expect=1).out
     assert text.startswith(f"Different in 1 kernel; the first is survey_twice: {what}\n") and f"      {what}: {a} | {b}\n" in text
@@ -77,9 +77,9 @@ def test_differences(diff, replay, pair, kernel, facts, difference):
 def test_a_kernel_of_one(diff, pair):
     remove(pair[1], "drawn_sum")
     remove(pair[0], "locked_sum")
-    told = diff(pair, expect=1)
-    assert found(told) == [("kernel", "survey_drawn_sum", "order_only, 5 launches", ""), ("kernel", "survey_locked_sum", "", "arrival_order, 5 launches")]
-    assert told["compared"]["kernels"] == 1
+    result = diff(pair, expect=1)
+    assert found(result) == [("kernel", "survey_drawn_sum", "order_only, 5 launches", ""), ("kernel", "survey_locked_sum", "", "arrival_order, 5 launches")]
+    assert result["compared"]["kernels"] == 1
 
 
 def test_what_chance_decides_is_a_note(diff, replay, pair):
@@ -87,10 +87,10 @@ def test_what_chance_decides_is_a_note(diff, replay, pair):
     change(pair[1], "twice", kernel_digest="")  # not known: not other code
     with h5py.File(pair[1], "r+") as file:
         file["run"].attrs["gpu"], file["run"].attrs["host"] = "another", "elsewhere"
-    told = diff(pair, expect=0)
-    assert {(one["mangled"], one["what"]) for one in told["notes"]} == {
+    result = diff(pair, expect=0)
+    assert {(note["mangled"], note["what"]) for note in result["notes"]} == {
         ("survey_twice", "code"), *(("survey_drawn_sum", what) for what in ("varied", "extra_launches", "first_varied", "node"))}
-    assert {(one["name"], one["may_decide"]) for one in told["runs"]} == {("gpu", True), ("host", False)}
+    assert {(run["name"], run["may_decide"]) for run in result["runs"]} == {("gpu", True), ("host", False)}
     text = replay("diff", *pair, expect=0).out
     assert "  the runs differ in what may decide numbers\n    machine, gpu: " in text and "      node: SumBackward0 | OtherBackward0\n" in text
 
@@ -100,25 +100,25 @@ def test_two_codes_of_one_name(diff, pair):
     for capture, digests in ((pair[0], "12"), (pair[1], "21")):
         change(capture, "locked_sum", kernel="survey_twice")
         with h5py.File(capture, "r+") as file:
-            rows = [one for one in file["survey"].values() if one.attrs["kernel"] == "survey_twice"]
-            for one, digest in zip(rows, digests):
-                one.attrs["kernel_digest"], one.attrs["launches"] = "xxh3-128:" + 32 * digest, int(digest)
+            rows = [entry for entry in file["survey"].values() if entry.attrs["kernel"] == "survey_twice"]
+            for entry, digest in zip(rows, digests):
+                entry.attrs["kernel_digest"], entry.attrs["launches"] = "xxh3-128:" + 32 * digest, int(digest)
                 for name in ("varied", "surveyed", "first_varied", "extra_launches", "extra_that_differ", "most_words", "float_atomics", "may_communicate"):
-                    one.attrs[name] = 0
+                    entry.attrs[name] = 0
                 for name in ("node", "operation"):
-                    one.attrs[name] = ""
+                    entry.attrs[name] = ""
     diff(pair, expect=0)
     with h5py.File(pair[1], "r+") as file:
-        for one in file["survey"].values():
-            if one.attrs["kernel_digest"] == "xxh3-128:" + 32 * "2":
-                one.attrs["kernel_digest"] = "xxh3-128:" + 32 * "3"
+        for entry in file["survey"].values():
+            if entry.attrs["kernel_digest"] == "xxh3-128:" + 32 * "2":
+                entry.attrs["kernel_digest"] = "xxh3-128:" + 32 * "3"
     assert found(diff(pair, expect=1)) == [("code", "survey_twice", "xxh3-128:" + 32 * "2", "xxh3-128:" + 32 * "3")]
 
 
 def test_kept_launches_are_compared_by_their_numbers(replay, pair):
     a, b = pair
-    told = replay("diff", f"{a}:0", f"{b}:0", "--json", "-", expect=0).json
-    assert told["kind"] == "captures" and told["compared"]["invocations"] == 1
+    result = replay("diff", f"{a}:0", f"{b}:0", "--json", "-", expect=0).json
+    assert result["kind"] == "captures" and result["compared"]["invocations"] == 1
 
 
 def test_a_survey_and_none(replay, pair, demo_capture):

@@ -32,7 +32,7 @@ def surveys(recorded, tmp_path):
     """A copy that a test may change: in b.h5 the sum in a drawn order has not varied."""
     folder = shutil.copytree(recorded, tmp_path / "surveys")
     with h5py.File(folder / "b.h5", "r+") as file:
-        kernel = next(one for one in file["survey"].values() if one.attrs["kernel"] == "survey_drawn_sum")
+        kernel = next(entry for entry in file["survey"].values() if entry.attrs["kernel"] == "survey_drawn_sum")
         for name in ("varied", "first_varied", "extra_that_differ", "beside_that_differ"):
             kernel.attrs[name] = 0
     return folder
@@ -43,31 +43,31 @@ def truth(*captures):
     found = {}
     for capture in captures:
         with h5py.File(capture) as file:
-            for one in file["survey"].values():
-                counts = tuple(int(one.attrs.get(name, 0)) for name in ("launches", "surveyed", "varied", "unwritten_launches"))
-                found.setdefault((one.attrs["kernel"], one.attrs["kernel_digest"]), {})[str(capture)] = counts
+            for entry in file["survey"].values():
+                counts = tuple(int(entry.attrs.get(name, 0)) for name in ("launches", "surveyed", "varied", "unwritten_launches"))
+                found.setdefault((entry.attrs["kernel"], entry.attrs["kernel_digest"]), {})[str(capture)] = counts
     return found
 
 
 def joined(replay, *captures, expect):
-    told = replay("survey", *captures, "--json", "-", expect=expect).json
-    check(told, "survey-many")
-    return told
+    result = replay("survey", *captures, "--json", "-", expect=expect).json
+    check(result, "survey-many")
+    return result
 
 
 def test_kernels_are_joined_by_name_and_code(replay, surveys):
     captures = [surveys / f"{name}.h5" for name in "abc"]
-    told = joined(replay, *captures, expect=1)
+    result = joined(replay, *captures, expect=1)
     expected = truth(*captures)
     names = ("launches", "surveyed", "varied", "depend")
-    assert {(kernel["mangled"], kernel["kernel_digest"]): {one["capture"]: tuple(one[name] for name in names) for one in kernel["captures"]}
-            for kernel in told["kernels"]} == expected
-    for kernel in told["kernels"]:
-        assert [kernel[name] for name in names] == [sum(one[name] for one in kernel["captures"]) for name in names]
-    drawn = next(kernel for kernel in told["kernels"] if kernel["mangled"] == "survey_drawn_sum")
-    assert [one["verdict"] for one in drawn["captures"]] == ["order_only", "may_vary"] and drawn["verdict"] == "order_only"
-    assert [(one["capture"], one["status"]) for one in told["captures"]] == [(str(capture), 1) for capture in captures]
-    varying = [any(sum(counts[2:]) for counts in expected[kernel["mangled"], kernel["kernel_digest"]].values()) for kernel in told["kernels"]]
+    assert {(kernel["mangled"], kernel["kernel_digest"]): {capture["capture"]: tuple(capture[name] for name in names) for capture in kernel["captures"]}
+            for kernel in result["kernels"]} == expected
+    for kernel in result["kernels"]:
+        assert [kernel[name] for name in names] == [sum(capture[name] for capture in kernel["captures"]) for name in names]
+    drawn = next(kernel for kernel in result["kernels"] if kernel["mangled"] == "survey_drawn_sum")
+    assert [capture["verdict"] for capture in drawn["captures"]] == ["order_only", "may_vary"] and drawn["verdict"] == "order_only"
+    assert [(capture["capture"], capture["status"]) for capture in result["captures"]] == [(str(capture), 1) for capture in captures]
+    varying = [any(sum(counts[2:]) for counts in expected[kernel["mangled"], kernel["kernel_digest"]].values()) for kernel in result["kernels"]]
     assert varying == sorted(varying, reverse=True) and 0 < sum(varying) < len(varying)
 
 
@@ -89,11 +89,11 @@ def test_the_text(replay, surveys):
 
 def test_other_code_is_another_kernel(replay, surveys):
     with h5py.File(surveys / "b.h5", "r+") as file:
-        for one in file["survey"].values():
-            one.attrs["kernel_digest"] = "xxh3-128:" + "0" * 32
+        for entry in file["survey"].values():
+            entry.attrs["kernel_digest"] = "xxh3-128:" + "0" * 32
     captures = [surveys / "a.h5", surveys / "b.h5"]
-    told = joined(replay, *captures, expect=1)
-    assert sorted(kernel["mangled"] for kernel in told["kernels"]).count("survey_twice") == 2
+    result = joined(replay, *captures, expect=1)
+    assert sorted(kernel["mangled"] for kernel in result["kernels"]).count("survey_twice") == 2
     text = replay("survey", *captures, "--all", expect=1).out
     assert len(set(re.findall(r"survey_twice  \(code (xxh3-128:[0-9a-f]{8})\)", text))) == 2
 
@@ -102,10 +102,10 @@ def test_a_folder_and_what_has_no_survey(replay, surveys, demo_capture):
     (surveys / "c.h5").unlink()
     assert joined(replay, surveys, expect=1) == joined(replay, surveys / "a.h5", surveys / "b.h5", expect=1)
     shutil.copy(demo_capture, surveys / "d.h5")
-    told = replay("survey", surveys, "--json", "-", expect=2)
-    check(told.json, "survey-many")
-    assert f"{surveys / 'd.h5'}: has no survey" in told.err and f"{surveys / 'd.h5'}: has no survey" in told.json["captures"][-1]["error"]
-    assert len(told.json["kernels"]) == 3
+    printed = replay("survey", surveys, "--json", "-", expect=2)
+    check(printed.json, "survey-many")
+    assert f"{surveys / 'd.h5'}: has no survey" in printed.err and f"{surveys / 'd.h5'}: has no survey" in printed.json["captures"][-1]["error"]
+    assert len(printed.json["kernels"]) == 3
     (surveys / "missing.h5").write_bytes(b"")
     assert "missing.h5" in replay("survey", surveys / "missing.h5", surveys / "a.h5", expect=2).err
 
@@ -116,8 +116,8 @@ def test_none_varies(replay, surveys, tmp_path):
     record(SURVEY_CLIENT, "twice", options=["--survey", "--hook", "driver", "--force", "-o", surveys / "a.h5"])
     record(SURVEY_CLIENT, "twice", options=["--survey", "--hook", "driver", "-o", surveys / "b.h5"])
     assert replay("survey", surveys, expect=0).out == "none of 1 kernel varied, in 2 surveys\n"
-    told = replay("report", surveys, "-o", tmp_path / "pages", expect=0)
-    assert told.out.startswith("Kernels vary in 0 of 2 surveys.\n")
+    printed = replay("report", surveys, "-o", tmp_path / "pages", expect=0)
+    assert printed.out.startswith("Kernels vary in 0 of 2 surveys.\n")
     index = drawn(tmp_path / "pages" / "index.html")
     assert "top good" in index and "No kernel varies in any survey." in index and index.count(">Steady<") == 2
 
@@ -125,8 +125,8 @@ def test_none_varies(replay, surveys, tmp_path):
 def test_programs_are_run_as_before(replay, surveys, tmp_path):
     """A program whose arguments are captures, one of a folder's name, and one that is not there."""
     out = tmp_path / "s.h5"
-    told = replay("survey", "-o", out, "--", "/bin/true", surveys / "a.h5", surveys / "b.h5", expect=3)
-    assert "nothing was surveyed" in told.err
+    printed = replay("survey", "-o", out, "--", "/bin/true", surveys / "a.h5", surveys / "b.h5", expect=3)
+    assert "nothing was surveyed" in printed.err
     (tmp_path / "true").mkdir()
     assert "nothing was surveyed" in replay("survey", "-o", out, "--", "true", "x", expect=3, cwd=tmp_path).err
     assert "no_such_program" in replay("survey", "-o", out, "--", "no_such_program", "x", expect=3).err
@@ -136,15 +136,15 @@ def test_the_pages(replay, surveys, demo_capture, tmp_path):
     captures = [surveys / "a.h5", surveys / "b.h5", surveys / "c.h5", demo_capture]
     alone = replay("run", demo_capture, "--json", "-", expect=1).json
     done = replay("report", *captures, "-o", tmp_path / "pages", "--no-stages", "--json", tmp_path / "report.json", expect=1)
-    told = json.loads((tmp_path / "report.json").read_text())
-    check(told, "run-many")
-    assert "survey" not in told["captures"][3] and told["captures"][3]["verdict"] == alone["verdict"]
-    assert told["verdict"]["summary"] in done.out and "Kernels vary in 3 of 3 surveys." in told["verdict"]["summary"]
-    assert told["verdict"]["grade"] == "wrong"  # c.h5 reads what nobody wrote
-    for capture, one in zip(captures[:3], told["captures"]):
+    result = json.loads((tmp_path / "report.json").read_text())
+    check(result, "run-many")
+    assert "survey" not in result["captures"][3] and result["captures"][3]["verdict"] == alone["verdict"]
+    assert result["verdict"]["summary"] in done.out and "Kernels vary in 3 of 3 surveys." in result["verdict"]["summary"]
+    assert result["verdict"]["grade"] == "wrong"  # c.h5 reads what nobody wrote
+    for capture, entry in zip(captures[:3], result["captures"]):
         found = truth(capture)
-        assert (one["survey"]["kernels"], one["survey"]["launches"]) == (len(found), sum(counts[str(capture)][0] for counts in found.values()))
-        assert one["survey"]["varying"] == sum(sum(counts[str(capture)][2:]) > 0 for counts in found.values())
+        assert (entry["survey"]["kernels"], entry["survey"]["launches"]) == (len(found), sum(counts[str(capture)][0] for counts in found.values()))
+        assert entry["survey"]["varying"] == sum(sum(counts[str(capture)][2:]) > 0 for counts in found.values())
     text = drawn(tmp_path / "pages" / "index.html")
     index = read_page(tmp_path / "pages" / "index.html")
     pages = [link for link in dict.fromkeys(index.links) if link.endswith(".html")]
@@ -159,5 +159,5 @@ def test_the_pages(replay, surveys, demo_capture, tmp_path):
 
 def test_the_launches_that_surveys_kept(replay, surveys, tmp_path):
     """--invocation asks for them, as in a report on one capture."""
-    told = replay("report", surveys / "a.h5", surveys / "b.h5", "-o", tmp_path / "pages", "--invocation", 0, expect=3)
-    assert told.err.count("known only by its machine code") == 2
+    printed = replay("report", surveys / "a.h5", surveys / "b.h5", "-o", tmp_path / "pages", "--invocation", 0, expect=3)
+    assert printed.err.count("known only by its machine code") == 2

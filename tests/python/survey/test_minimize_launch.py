@@ -36,15 +36,15 @@ def captures(kept, tmp_path):
 
 def tensors_of(capture, number=0):
     with h5py.File(capture) as file:
-        one = file[f"invocations/{number:06}"]
-        return {f"{section}/{name}": np.asarray(data) for section in ("inputs", "outputs_before", "outputs") if section in one
-                for name, data in one[section].items()}, dict(one.attrs)
+        entry = file[f"invocations/{number:06}"]
+        return {f"{section}/{name}": np.asarray(data) for section in ("inputs", "outputs_before", "outputs") if section in entry
+                for name, data in entry[section].items()}, dict(entry.attrs)
 
 
 def test_a_launch_is_made_smaller(replay, captures):
     whole, small = captures / "varying.h5", captures / "small.h5"
-    told = replay("minimize", whole, "-o", small, "--json", "-", expect=0, env=on_stand_in()).json
-    check(told, "minimize-launch")
+    result = replay("minimize", whole, "-o", small, "--json", "-", expect=0, env=on_stand_in()).json
+    check(result, "minimize-launch")
     before, facts = tensors_of(whole)
     after, small_facts = tensors_of(small)
     assert set(after) == {"inputs/memory_1", "outputs_before/memory_0"}  # what it leaves is another result
@@ -52,15 +52,15 @@ def test_a_launch_is_made_smaller(replay, captures):
     for name, data in after.items():
         assert data.shape == before[name].shape and np.all((data == before[name]) | (data == 0))
     numbers = np.count_nonzero(after["inputs/memory_1"].view(np.float32))
-    assert 2 <= numbers < SUM / 4 and told["zeros"] == sum(np.count_nonzero(data == 0) for data in after.values())
-    assert told["recorded_zeros"] == sum(np.count_nonzero(before[name] == 0) for name in after) and told["bytes"] == 1_000_004
-    assert small.stat().st_size == told["file_bytes"] < whole.stat().st_size / 10
+    assert 2 <= numbers < SUM / 4 and result["zeros"] == sum(np.count_nonzero(data == 0) for data in after.values())
+    assert result["recorded_zeros"] == sum(np.count_nonzero(before[name] == 0) for name in after) and result["bytes"] == 1_000_004
+    assert small.stat().st_size == result["file_bytes"] < whole.stat().st_size / 10
     # The stand-in's kernel does not heed the number of blocks.
-    assert list(small_facts["grid"]) == told["grid"] == [1, 1, 1] and told["recorded_grid"] == [4, 1, 1] and small_facts["minimized_grid"] == "4,1,1"
+    assert list(small_facts["grid"]) == result["grid"] == [1, 1, 1] and result["recorded_grid"] == [4, 1, 1] and small_facts["minimized_grid"] == "4,1,1"
     assert small_facts["minimized_from"] == f"{whole} invocation 0"
     for name in ("kernel", "kernel_digest", "pointers", "shared_bytes"):
         assert small_facts[name] == facts[name]
-    assert (told["finished"], told["launches"], told["kernel"]) == (True, 20, "survey_drawn_sum") and told["distinct"] > 1
+    assert (result["finished"], result["launches"], result["kernel"]) == (True, 20, "survey_drawn_sum") and result["distinct"] > 1
     replay("verify", small, expect=0)
     again = replay("run", small, "--mode", "original", "--repeat", 50, "--json", "-", expect=0, env=on_stand_in()).json
     assert again["relaunched"][0]["original"]["tensors"]["memory_0"]["distinct"] > 1
@@ -97,29 +97,29 @@ def test_control_c_writes_the_smallest_so_far(captures):
 
 
 def test_launches_that_do_not_vary(replay, captures):
-    told = replay("minimize", captures / "unwritten.h5", "-o", captures / "small.h5", expect=2, env=on_stand_in()).err
-    assert told.startswith(f"msda-replay: {captures / 'unwritten.h5'}: 20 launches give equal results") and told.count("\n") == 1
+    printed = replay("minimize", captures / "unwritten.h5", "-o", captures / "small.h5", expect=2, env=on_stand_in()).err
+    assert printed.startswith(f"msda-replay: {captures / 'unwritten.h5'}: 20 launches give equal results") and printed.count("\n") == 1
     assert not (captures / "small.h5").exists()
 
 
 def test_without_a_device(replay, captures):
-    told = replay("minimize", captures / "varying.h5", "-o", captures / "small.h5", expect=3).err
-    assert "needs a CUDA device" in told and "known only by its machine code" in told and told.count("\n") == 1
-    assert "trial" not in told and str(captures / "varying.h5") in told
+    printed = replay("minimize", captures / "varying.h5", "-o", captures / "small.h5", expect=3).err
+    assert "needs a CUDA device" in printed and "known only by its machine code" in printed and printed.count("\n") == 1
+    assert "trial" not in printed and str(captures / "varying.h5") in printed
     assert not (captures / "small.h5").exists()
     # Elements are those of operators.
-    told = replay("minimize", captures / "varying.h5", "--invocation", 0, "--cause", "rounding", "-o", captures / "small.h5", expect=3, env=on_stand_in()).err
-    assert "known only by its machine code" in told
+    printed = replay("minimize", captures / "varying.h5", "--invocation", 0, "--cause", "rounding", "-o", captures / "small.h5", expect=3, env=on_stand_in()).err
+    assert "known only by its machine code" in printed
 
 
 def test_a_launch_that_cannot_be_made_is_refused(replay, captures):
     """Code of another kernel, which the driver does not find in the image."""
     with h5py.File(captures / "varying.h5", "r+") as file:
         file["invocations/000000"].attrs["kernel"] = "no_such_kernel"
-    told = replay("minimize", captures / "varying.h5", "--invocation", 0, "-o", captures / "small.h5", expect=3, env=on_stand_in()).err
-    assert "no_such_kernel" in told and told.count("\n") == 1
+    printed = replay("minimize", captures / "varying.h5", "--invocation", 0, "-o", captures / "small.h5", expect=3, env=on_stand_in()).err
+    assert "no_such_kernel" in printed and printed.count("\n") == 1
 
 
 def test_a_folder_that_is_not_there(replay, captures):
-    told = replay("minimize", captures / "varying.h5", "-o", captures / "nowhere" / "small.h5", expect=2, env=on_stand_in()).err
-    assert str(captures / "nowhere") in told and told.count("\n") == 1
+    printed = replay("minimize", captures / "varying.h5", "-o", captures / "nowhere" / "small.h5", expect=2, env=on_stand_in()).err
+    assert str(captures / "nowhere") in printed and printed.count("\n") == 1

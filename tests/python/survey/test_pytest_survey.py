@@ -70,8 +70,8 @@ def test_tests_whose_launches_vary_are_named(run, tmp_path):
         "2 of 3 tests with launches have launches that vary; 4 of 4 launches surveyed"]
     assert lines[6].endswith(f" survey {capture}")
     assert "- msda-replay survey -" in done.stdout, "the failure's own report names the launch"
-    told = subprocess.run([REPLAY, "survey", capture], capture_output=True, text=True, timeout=60)
-    assert told.returncode == 1 and "race  survey_number" in told.stdout
+    printed = subprocess.run([REPLAY, "survey", capture], capture_output=True, text=True, timeout=60)
+    assert printed.returncode == 1 and "race  survey_number" in printed.stdout
     assert [path.name for path in tmp_path.glob("msda-captures/*")] == [capture.name]
 
 

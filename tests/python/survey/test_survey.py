@@ -43,16 +43,16 @@ def check_kept(capture, kernels):
     """The first launch of each kernel that varied is recorded, with all of the memory behind its pointers; not of one with a variable."""
     terms = 2**3 * sum(1 / (i + 1) for i in range(1000))  # after three launches of survey_twice
     with h5py.File(capture) as file:
-        kept = {one.attrs["kernel"]: one for one in file["invocations"].values()}
+        kept = {invocation.attrs["kernel"]: invocation for invocation in file["invocations"].values()}
         assert set(kept) == {name for name, kernel in kernels.items() if kernel["varied"] and name != "survey_numbered_sums"} == {name for name, kernel in kernels.items() if kernel["kept"]}
-        for name, one in kept.items():
+        for name, entry in kept.items():
             if name.endswith("sums"):
                 continue
-            values, before, after = (bytes(one[place][()]) for place in ("inputs/memory_1", "outputs_before/memory_0", "outputs/memory_0"))
+            values, before, after = (bytes(entry[place][()]) for place in ("inputs/memory_1", "outputs_before/memory_0", "outputs/memory_0"))
             assert sum(struct.unpack("<1000f", values[:4000])) == pytest.approx(terms, rel=1e-5) and len(values) == 1_000_000
             (was,), (result,) = struct.unpack("<f", before), struct.unpack("<f", after)
             assert result - was == pytest.approx(terms, rel=1e-4)
-            assert one.attrs["pointers"] == "outputs/memory_0@0 inputs/memory_1@8"
+            assert entry.attrs["pointers"] == "outputs/memory_0@0 inputs/memory_1@8"
 
 
 @pytest.mark.parametrize("asynchronous", [0, 1])
@@ -87,11 +87,11 @@ def test_what_varies_beside_other_work_alone(tmp_path):
         "survey_crowded_torn": ["race", 5, 0, 2 * 5 + 4 * 20],
         "survey_crowded_rare": ["arrival_order", 5, 0, 2 * 5 + 20]}
     assert kernels["survey_crowded_rare"]["extra_that_differ"] == 5 + 1 and kernels["survey_crowded_sum"]["node"] == "SumBackward0"
-    told = " ".join(subprocess.run([REPLAY, "survey", capture], capture_output=True, text=True, timeout=60).stdout.split())
-    assert "2 of 3 kernels vary, in 10 of 15 launches 1 kernel varies only beside other work, in 5 launches" in told
+    printed = " ".join(subprocess.run([REPLAY, "survey", capture], capture_output=True, text=True, timeout=60).stdout.split())
+    assert "2 of 3 kernels vary, in 10 of 15 launches 1 kernel varies only beside other work, in 5 launches" in printed
     assert ("may_vary survey_crowded_sum None of 5 launches varied. With the device for itself it gave equal results in 85 extra launches; while other work occupied a "
-            "part of the device 5 of 5 differed. Its blocks can hand results to one another as they arrive: compare-and-swap") in told
-    assert kernels["survey_crowded_sum"]["kept"] == 1 and "did not vary, but may" not in told
+            "part of the device 5 of 5 differed. Its blocks can hand results to one another as they arrive: compare-and-swap") in printed
+    assert kernels["survey_crowded_sum"]["kept"] == 1 and "did not vary, but may" not in printed
     (alone,) = surveyed(tmp_path / "b.h5", "crowded", options=["--kernel", "crowded_sum", "--survey-no-neighbour"]).values()
     assert (alone["varied"], alone["varied_beside"], alone["extra_launches"]) == (0, 0, 10)
 
@@ -111,8 +111,8 @@ def test_what_varies_once_while_the_program_goes_on(tmp_path, asynchronous):
     assert [kernel[what] for what in ("verdict", "surveyed", "varied", "first_varied", "kept", "node")] == ["order_only", 5, 1, 3, 1, ""]
     assert (kernel["twin"]["trials"], kernel["twin"]["equal"], kernel["evidence"]["additions"]) == (1, 1, 1000)
     with h5py.File(capture) as file:
-        (one,) = file["invocations"].values()
-        (was,), (result,) = (struct.unpack("<f", bytes(one[place][()])) for place in ("outputs_before/memory_0", "outputs/memory_0"))
+        (entry,) = file["invocations"].values()
+        (was,), (result,) = (struct.unpack("<f", bytes(entry[place][()])) for place in ("outputs_before/memory_0", "outputs/memory_0"))
     each = sum(1 / (i + 1) for i in range(1000))
     assert (was, result) == (pytest.approx(2 * each, rel=1e-5), pytest.approx(3 * each, rel=1e-5))
 
@@ -178,13 +178,13 @@ def test_the_line_of_python_that_launches(tmp_path, library, holds_lock):
     done = record(sys.executable, program, library, BUILD / "stand_in" / "libcuda.so.1", image, options=["--survey", "--hook", "driver", "-o", capture])
     assert done.returncode == 0, done.stderr
     with h5py.File(capture) as file:
-        (kernel,) = [dict(one.attrs) for one in file["survey"].values()]
+        (kernel,) = [dict(entry.attrs) for entry in file["survey"].values()]
     line = 1 + PROGRAM.splitlines().index(next(line for line in PROGRAM.splitlines() if line.endswith("# here")))
     assert kernel["varied"] == 1 and kernel.get("python") == (f"{program}:{line} step" if holds_lock else None)
 
 
 @pytest.mark.parametrize("hook, arguments", [
-    *(("driver", one) for one in (
+    *(("driver", entry) for entry in (
         ["--threads", 3, "--launches", 4], ["--threads", 2, "--streams", 3, "--launches", 4], ["--ex", "--ptsz", "--launches", 3], ["--packed"],
         ["--cooperative", "--launches", 3], ["--as-kernel", "--launches", 3], ["--tune", 5, "--launches", 2])),
     *((hook, ["--cupti", "--threads", 2, "--launches", 4, *way]) for hook in ("auto", "cupti") for way in ([], ["--hidden"], ["--cooperative"]))])
@@ -199,7 +199,7 @@ def test_programs_go_on_as_without(tmp_path, hook, arguments, asynchronous):
     done = record(CLIENT, *given, options=["--survey", "--hook", hook, "-o", capture], MSDA_STAND_IN_ASYNC=asynchronous)
     assert (done.returncode, sorted(done.stdout.splitlines())) == (0, sorted(expected.stdout.splitlines())), done.stderr
     with h5py.File(capture) as file:
-        (kernel,) = [dict(one.attrs) for one in file["survey"].values()]
+        (kernel,) = [dict(entry.attrs) for entry in file["survey"].values()]
     assert kernel["kernel"] == COL2IM and kernel["surveyed"] == kernel["launches"] > 0 and kernel["varied"] == 0
 
 
@@ -234,16 +234,16 @@ def test_the_page(tmp_path, replay):
     kernels = surveyed(capture)
     with h5py.File(capture, "r+") as file:
         file["survey/000000"].attrs["kernel"] = "<script>alert(1)</script>"
-    told = replay("report", capture, "-o", page, expect=1)
+    printed = replay("report", capture, "-o", page, expect=1)
     varying = sum(kernel["varied"] > 0 for kernel in kernels.values())
-    assert told.out == f"{varying} of {len(kernels)} kernels vary.\n --> {page}\n"
+    assert printed.out == f"{varying} of {len(kernels)} kernels vary.\n --> {page}\n"
     read = read_page(page)
     for name, kernel in kernels.items():
         assert name in read.text or kernel["verdict"] == "deterministic" and "<script>alert(1)</script>" in read.text
     assert read.tags.count("article") == varying and read.tags.count("progress") == len(kernels)
     assert "equal results in" in read.text and "SumBackward0, sum" in read.text and "other_memory" in read.text
-    one = tmp_path / "one.html"
-    assert replay("report", capture, "-o", one, "--invocation", 0, expect=3).err.count("known only by its machine code") == 1
+    entry = tmp_path / "one.html"
+    assert replay("report", capture, "-o", entry, "--invocation", 0, expect=3).err.count("known only by its machine code") == 1
 
 
 def test_a_survey_is_verified(tmp_path, replay):
@@ -259,8 +259,8 @@ def test_numbers_that_no_survey_has(tmp_path, replay, number):
     surveyed(tmp_path / "a.h5", "twice")
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         file["survey/000000"].attrs["launches"] = number
-    told = replay("survey", tmp_path / "a.h5", "--all", expect=2).err
-    assert told == f"msda-replay: {tmp_path / 'a.h5'}: the survey says of survey_twice that launches is {number}: the file is damaged; record again\n"
+    printed = replay("survey", tmp_path / "a.h5", "--all", expect=2).err
+    assert printed == f"msda-replay: {tmp_path / 'a.h5'}: the survey says of survey_twice that launches is {number}: the file is damaged; record again\n"
 
 
 def test_without_a_survey_nothing_is_run_again(tmp_path):

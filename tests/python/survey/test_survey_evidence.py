@@ -47,11 +47,11 @@ def test_additions_and_what_order_can_change(tmp_path, asynchronous):
     assert kernel["varied"] == 5 and evidence["type"] == "float32" and kernel["evidence_missing"] == ""
     counts = [len(addends) for _, addends in sums.values()]
     assert (evidence["addresses"], evidence["additions"], evidence["most_additions"]) == (len(sums), 2000, max(counts))
-    assert evidence["greatest_addend"] == -min(one for _, addends in sums.values() for one in addends)
+    assert evidence["greatest_addend"] == -min(addend for _, addends in sums.values() for addend in addends)
     assert evidence["launches"] == 4 and 4 <= evidence["differing"] <= 4 * len(sums)
     assert evidence["exceeding"] == evidence["unbounded"] == evidence["elsewhere"] == evidence["other_words"] == 0
-    bounds = [float(bound_of(*one)) for one in sums.values()]
-    assert min(abs(evidence["bound"] - one) / one for one in bounds) < 1e-5
+    bounds = [float(bound_of(*entry)) for entry in sums.values()]
+    assert min(abs(evidence["bound"] - bound) / bound for bound in bounds) < 1e-5
     assert 0 < evidence["difference"] <= evidence["bound"] and evidence["difference"] / max(bounds) <= evidence["share"] < 1
 
 
@@ -63,10 +63,10 @@ def test_one_sum_of_positive_numbers(tmp_path):
 def test_what_no_order_explains_is_told(tmp_path, replay):
     """Its additions are off by a percent, now and then: the twin of integers cannot show that."""
     evidence = surveyed(tmp_path / "a.h5", "wrong")["survey_wrong_sums"]["evidence"]
-    assert evidence["greatest_addend"] == max(one for _, addends in scattered(-1).values() for one in addends)
+    assert evidence["greatest_addend"] == max(addend for _, addends in scattered(-1).values() for addend in addends)
     assert 0 < evidence["exceeding"] <= evidence["differing"] and evidence["share"] > 1 and evidence["difference"] > evidence["bound"]
-    told = " ".join(replay("survey", tmp_path / "a.h5", expect=1).out.split())
-    assert f"{evidence['exceeding']} numbers differed by more than any order of these additions can change" in told
+    printed = " ".join(replay("survey", tmp_path / "a.h5", expect=1).out.split())
+    assert f"{evidence['exceeding']} numbers differed by more than any order of these additions can change" in printed
 
 
 def test_the_program_goes_on_with_its_own_result(tmp_path, replay):
@@ -97,16 +97,16 @@ def test_the_text_and_the_page(tmp_path, replay):
     assert all(len(line) <= 80 for line in text.splitlines()[1:] if str(tmp_path) not in line)
     assert "It added 2000 numbers in float32 to 12 addresses, at most 174 to one, none greater in size than 8.57." in " ".join(text.split())
     replay("report", capture, "-o", page, expect=1)
-    told = read_page(page).text
-    assert "2,000 of float32 to 12 addresses, at most 174 to one; greatest addend 8.57" in told
-    assert "vectors" in told and "results_used" in told and "not explained" in told
+    printed = read_page(page).text
+    assert "2,000 of float32 to 12 addresses, at most 174 to one; greatest addend 8.57" in printed
+    assert "vectors" in printed and "results_used" in printed and "not explained" in printed
 
 
 def surveyed_poison(capture, kernel, image):
     done = record(CLIENT, "--kernel", f"poison_{kernel}", "--image", image, "--launches", "3", options=["--survey", "-o", capture])
     assert done.returncode == 0, done.stderr
-    told = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
-    return json.loads(told.stdout)["kernels"][0]
+    printed = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
+    return json.loads(printed.stdout)["kernels"][0]
 
 
 @needs_nvcc
@@ -135,8 +135,8 @@ def test_what_no_survey_measures(tmp_path, replay, name, value, words):
     surveyed(tmp_path / "a.h5", "twice", "drawn")
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         file["survey/000001"].attrs[name] = value
-    told = replay("survey", tmp_path / "a.h5", expect=2).err
-    assert told == f"msda-replay: {tmp_path / 'a.h5'}: the survey says of survey_drawn_sum that {words}: the file is damaged; record again\n"
+    printed = replay("survey", tmp_path / "a.h5", expect=2).err
+    assert printed == f"msda-replay: {tmp_path / 'a.h5'}: the survey says of survey_drawn_sum that {words}: the file is damaged; record again\n"
 
 
 def test_many_lines_and_names_that_are_none(tmp_path, replay):
@@ -177,5 +177,5 @@ def test_the_lines_of_what_hands_results_on(tmp_path, replay):
     ticket, exchange = (next(i for i, text in enumerate(lines, 1) if word in text) for word in ("atomicAdd", "atomicExch"))
     assert kernel["verdict"] == "arrival_order" and kernel["source_lines"]["additions"] == []
     assert found == {("used_integer_atomics", str(source), ticket), ("exchanges", str(source), exchange)}
-    told = " ".join(replay("survey", capture, expect=1).out.split())
-    assert f"Its blocks hand results on at k.cu:{ticket}, k.cu:{exchange}." in told
+    printed = " ".join(replay("survey", capture, expect=1).out.split())
+    assert f"Its blocks hand results on at k.cu:{ticket}, k.cu:{exchange}." in printed

@@ -41,9 +41,9 @@ def number_in(text):
 def kept(capture, kernel):
     """The recorded launch: its parameters' last four bytes, and float32 or int32 of the memory that it found, by its pointers."""
     with h5py.File(capture) as file:
-        (one,) = (one for one in file["invocations"].values() if one.attrs["kernel"] == kernel)
-        last = int.from_bytes(one["parameters"][()].tobytes()[-4:], "little")
-        memory = [bytes(one[place][()]) for place in (*(f"outputs_before/{name}" for name in one["outputs_before"]), *(f"inputs/{name}" for name in one["inputs"]))]
+        (entry,) = (invocation for invocation in file["invocations"].values() if invocation.attrs["kernel"] == kernel)
+        last = int.from_bytes(entry["parameters"][()].tobytes()[-4:], "little")
+        memory = [bytes(entry[place][()]) for place in (*(f"outputs_before/{name}" for name in entry["outputs_before"]), *(f"inputs/{name}" for name in entry["inputs"]))]
         return last, memory
 
 
@@ -173,8 +173,8 @@ def test_some_launches(tmp_path):
     none, number = surveyed(tmp_path / "b.h5", "captured", options=["--survey-label", "no such label"])
     check_none(none, "not_asked")
     assert number == TIMES
-    one, number = surveyed(tmp_path / "c.h5", "captured", options=["--kernel", "drawn"])
-    assert list(one) == ["survey_drawn_sum"] and one["survey_drawn_sum"]["surveyed"] == TIMES and number == (TIMES - 1) * 2 + 1
+    entry, number = surveyed(tmp_path / "c.h5", "captured", options=["--kernel", "drawn"])
+    assert list(entry) == ["survey_drawn_sum"] and entry["survey_drawn_sum"]["surveyed"] == TIMES and number == (TIMES - 1) * 2 + 1
 
 
 def test_without_a_survey_no_graph_is_looked_at(tmp_path):

@@ -19,9 +19,9 @@ OPTIONS = ["--survey", "--hook", "driver", "-o", "a.h5"]
 
 
 def kernels_of(capture):
-    told = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
-    assert told.returncode in (0, 1, 3), told.stderr
-    result = json.loads(told.stdout)
+    printed = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
+    assert printed.returncode in (0, 1, 3), printed.stderr
+    result = json.loads(printed.stdout)
     check(result, "survey")
     for kernel in result["kernels"]:
         assert kernel["launches"] >= kernel["surveyed"] + sum(kernel["not_surveyed"].values())

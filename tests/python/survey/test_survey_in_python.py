@@ -55,8 +55,8 @@ def test_a_command_and_what_it_kept(tmp_path):
     assert found[0].json["extra_beside"] == 0
     again = msda_replay.survey(tmp_path / "a.h5")
     assert again.json == found.json and again.capture == found.capture == str(tmp_path / "a.h5")
-    one = msda_replay.survey([SURVEY_CLIENT, "sum"], kernel="fixed")
-    assert [kernel.kernel for kernel in one] == ["survey_fixed_sum"]
+    entry = msda_replay.survey([SURVEY_CLIENT, "sum"], kernel="fixed")
+    assert [kernel.kernel for kernel in entry] == ["survey_fixed_sum"]
 
 
 def test_a_function_that_fails(tmp_path):

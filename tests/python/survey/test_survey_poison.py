@@ -28,11 +28,11 @@ def surveyed(capture, *words, options=(), poison=True, **variables):
     flags = ["--survey", *(["--survey-poison"] if poison else []), "--hook", "driver", "-o", capture, *map(str, options)]
     done = record(CLIENT, *words, options=flags, **variables)
     assert (done.returncode, done.stdout) == (0, plain(*words)), done.stderr
-    told = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
-    result = json.loads(told.stdout)
+    printed = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
+    result = json.loads(printed.stdout)
     check(result, "survey")
     kernels = {kernel["mangled"]: kernel for kernel in result["kernels"]}
-    assert told.returncode == any(kernel["varied"] or kernel["verdict"] == "reads_unwritten" for kernel in kernels.values())
+    assert printed.returncode == any(kernel["varied"] or kernel["verdict"] == "reads_unwritten" for kernel in kernels.values())
     return kernels
 
 
@@ -94,9 +94,9 @@ def test_what_has_no_room_counts_as_written(tmp_path):
 def test_kept_launches_have_the_memory_that_they_found(tmp_path):
     kernels = surveyed(tmp_path / "a.h5", "partial")
     with h5py.File(tmp_path / "a.h5") as file:
-        kept = {one.attrs["kernel"]: one for one in file["invocations"].values()}
+        kept = {invocation.attrs["kernel"]: invocation for invocation in file["invocations"].values()}
         assert set(kept) == {name for name, kernel in kernels.items() if kernel["kept"]} == {"reads_unwritten_rest", "reads_unwritten_beside_memset"}
-        (rows,) = (bytes(one[()]) for one in kept["reads_unwritten_rest"]["inputs"].values())
+        (rows,) = (bytes(entry[()]) for entry in kept["reads_unwritten_rest"]["inputs"].values())
         assert set(rows[3600:]) == {0xCD} and len(rows) == 200000 and set(rows[:3600]) != {0xCD}
 
 
@@ -109,8 +109,8 @@ def test_the_command_the_text_and_the_page(tmp_path, replay):
     assert "That launch reaches 49101 words that nobody wrote, in allocations of 200004 bytes. Write this memory first, as torch.zeros does" in story
     assert "2 launches are kept; to run them again:" in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines()[1:] if str(tmp_path) not in line)
-    told = replay("report", tmp_path / "s.h5", "-o", tmp_path / "s.html", expect=1)
-    assert told.out.startswith("2 of 5 kernels vary.\n")
+    printed = replay("report", tmp_path / "s.h5", "-o", tmp_path / "s.html", expect=1)
+    assert printed.out.startswith("2 of 5 kernels vary.\n")
     page = read_page(tmp_path / "s.html")
     assert page.tags.count("article") == 2 and "write this memory first" in page.text
     assert "2 depend on memory that nobody wrote" in page.text

@@ -14,7 +14,7 @@ SEEN = [line.split("\t") for line in (SOURCE / "tests/data/survey/varying_kernel
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def result(tmp_path_factory):
     """The remedies that are printed, by kernel."""
     capture = tmp_path_factory.mktemp("remedies") / "a.h5"
     surveyed(capture, "drawn")
@@ -27,15 +27,15 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.parametrize("remedy, kernel", SEEN, ids=[kernel[:60] for _, kernel in SEEN])
-def test_a_real_kernel_has_its_remedy(told, remedy, kernel):
-    assert (told[kernel]["type"] if told[kernel] else "-") == remedy
+def test_a_real_kernel_has_its_remedy(result, remedy, kernel):
+    assert (result[kernel]["type"] if result[kernel] else "-") == remedy
 
 
-def test_kernels_of_ones_own_have_none(told):
-    assert told["survey_drawn_sum"] is None
+def test_kernels_of_ones_own_have_none(result):
+    assert result["survey_drawn_sum"] is None
 
 
-def test_sources_are_pages(told):
+def test_sources_are_pages(result):
     rows = json.loads((SOURCE / "replay/survey/remedies.json").read_text())
     assert {row["type"] for row in rows} == {remedy for remedy, _ in SEEN} - {"-"}, "a remedy that no kernel here needs, or none"
     for row in rows:

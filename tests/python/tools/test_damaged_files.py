@@ -87,6 +87,6 @@ def test_no_harm_is_done(tmp_path, capsys):
     """MSDA_FUZZ says how many of each."""
     count = os.environ.get("MSDA_FUZZ", "20")
     status = PROGRAM.main([f"--{kind}s={count}" for kind in PROGRAM.KINDS] + ["--jobs", "2", "--build", str(BUILD), "--keep", str(tmp_path / "kept")])
-    told = capsys.readouterr()
-    assert status == 0, told.err
-    assert f"'capture': {count}" in told.out
+    printed = capsys.readouterr()
+    assert status == 0, printed.err
+    assert f"'capture': {count}" in printed.out

@@ -42,8 +42,8 @@ def made_report(cells, growth=()):
 
 
 def judged(cells):
-    return {(one["what"].split(",")[0], one["where"].split()[-2]): (one["figure"], one["held"]) for one in report.promises(cells)
-            if one["where"].endswith("cold")}
+    return {(entry["what"].split(",")[0], entry["where"].split()[-2]): (entry["figure"], entry["held"]) for entry in report.promises(cells)
+            if entry["where"].endswith("cold")}
 
 
 def test_what_is_chosen():
@@ -117,13 +117,13 @@ def test_promises():
     short["contenders"]["deterministic"]["host"], short["contenders"]["atomic"]["host"] = times(6.0), times(10.1)
     assert judged([short]) == {("deterministic / fastest peer", "uniform"): (pytest.approx(0.79), True),
                                ("atomic / fastest peer", "uniform"): (pytest.approx(0.71), False)}
-    assert [(one["what"], one["figure"], one["held"]) for one in report.promises([short]) if one["where"].endswith("host")] == [
+    assert [(entry["what"], entry["figure"], entry["held"]) for entry in report.promises([short]) if entry["where"].endswith("host")] == [
         ("host, microseconds, deterministic", 6.0, True), ("host, microseconds, atomic", 10.1, False)]
     # An absent peer sets no limit; without any peer, nothing is judged.
     assert judged([cell(det=0.05, triton="no Triton", torch=1.0)])["deterministic / fastest peer", "uniform"] == (0.05, True)
     assert set(judged([cell(det=0.05, atomic=1.0, triton="no Triton")]).values()) == {(None, None)}
     alone = report.promises([{**cell(det=0.05), "contenders": {"deterministic": {"cold": times(0.05)}}}])
-    assert [one["held"] for one in alone] == [None, None]
+    assert [entry["held"] for entry in alone] == [None, None]
     assert "nothing to judge by" in report.promises_table(alone) and "0 of 0, 1 not judged" in report.promises_table(alone)
 
 
@@ -142,10 +142,10 @@ def test_tables():
 
 def test_tables_of_the_host_and_the_sweep():
     """Microseconds, and nanoseconds per sample, by hand."""
-    one = cell(det=0.05, triton=0.1)
-    one["contenders"]["deterministic"]["host"] = times(6.04)
+    entry = cell(det=0.05, triton=0.1)
+    entry["contenders"]["deterministic"]["host"] = times(6.04)
     sweep = [{**cell(det=0.02, atomic=0.01), "sweep": "base", "work": 100000}, {**cell(det=0.09, atomic="no"), "sweep": "D 64", "work": 200000}]
-    lines = report.markdown({**made_report([one]), "sweep": sweep}).splitlines()
+    lines = report.markdown({**made_report([entry]), "sweep": sweep}).splitlines()
     assert "| 4 1000 8 4 3 32 | float32 | 6.0 |  |" in lines
     assert "| base | 0.200 | 0.100 | 1.00 | 1.00 |" in lines and "| D 64 | 0.450 | absent | 2.25 |  |" in lines
 
@@ -187,10 +187,10 @@ def test_on_the_cpu(tmp_path):
     done = run("--device", "cpu", "--library", LIBRARY, "--rows", "1", "--types", "float32,float64", "--runs", 2, "--growth", 10, "--json", out)
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
-    assert [one["contention"] for one in found["cells"]] == ["uniform", "clustered", "single", "uniform"]
-    for one in [*found["cells"], *found["growth"]]:
+    assert [cell["contention"] for cell in found["cells"]] == ["uniform", "clustered", "single", "uniform"]
+    for entry in [*found["cells"], *found["growth"]]:
         for name in ("deterministic", "atomic", names.GRID_SAMPLE):
-            assert one["contenders"][name]["warm"]["runs"] == 2, (one, name)
+            assert entry["contenders"][name]["warm"]["runs"] == 2, (entry, name)
 
 
 @pytest.mark.skipif(not has_torch, reason="no PyTorch")
@@ -210,7 +210,7 @@ def test_a_run_cut_short_leaves_what_it_found(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         gpu_bench.main(["--device", "cpu", "--library", str(LIBRARY), "--rows", "2", "--json", str(out)])
     found = json.loads(out.read_text())
-    assert [(one["problem"], one["contention"]) for one in found["cells"]] == [("4 1000 8 4 4 32", "uniform"), ("4 1000 8 4 4 32", "clustered")]
+    assert [(cell["problem"], cell["contention"]) for cell in found["cells"]] == [("4 1000 8 4 4 32", "uniform"), ("4 1000 8 4 4 32", "clustered")]
     assert list(tmp_path.iterdir()) == [out]
     done = run("--from", out, "--assert", "--markdown", document)  # twice uniform's time: within the limit
     assert done.returncode == 0 and "| 3.00 | 2.00 | 4 1000 8 4 4 32 float32 clustered warm | 1 of 1 |" in document.read_text()
@@ -311,8 +311,8 @@ def test_the_clock_takes_no_time_that_the_host_shows_in(monkeypatch):
         def synchronize(self):
             device.host = max(device.host, self.at)
 
-        def elapsed_time(self, other):
-            return other.at - self.at
+        def elapsed_time(self, another):
+            return another.at - self.at
 
     class Junk:
         def zero_(self):

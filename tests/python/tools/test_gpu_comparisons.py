@@ -29,7 +29,7 @@ def test_without_pytorch(name):
 def test_promises_of_made_up_times():
     import grid_bench
 
-    promised, other = grid_bench.ROWS["rtdetr-1-80"], grid_bench.ROWS["warp-4-512"]
+    promised, another = grid_bench.ROWS["rtdetr-1-80"], grid_bench.ROWS["warp-4-512"]
     fast = {"deterministic": {"cold": [1e-3, 2e-3, 3e-3]}, "PyTorch": {"cold": [4e-3, 4e-3, 5e-3]}}
     cells = comparison.cells_of(promised, "float32", "cold", fast, ["deterministic"])
     assert list(map(str, cells)) == ["8 32 80x80 300x4 uniform", "float32", "cold", "2.0", "4.0", "0.50"]
@@ -40,7 +40,7 @@ def test_promises_of_made_up_times():
 
     assert missed(promised, "float32", fast) is False
     assert missed(promised, "float32", slow) is True
-    assert missed(other, "float32", slow) is False  # nothing is promised there
+    assert missed(another, "float32", slow) is False  # nothing is promised there
     assert missed(promised, "bfloat16", {"deterministic": slow["deterministic"]}) is False
 
 
@@ -104,9 +104,9 @@ def test_table_figures_and_status(made_up, tmp_path, capsys):
         return {"off": 0.5, "contenders": times}, [f"{row}: slow"]
 
     status = harness.ended("a_bench", lambda: comparison.compare(chosen, rows, "call", ["ours", "absent"], measured))
-    told = capsys.readouterr()
-    first, empty, *table = told.out.splitlines()
-    assert (status, told.err, empty) == (1, "a_bench: row b: slow\n", "")
+    printed = capsys.readouterr()
+    first, empty, *table = printed.out.splitlines()
+    assert (status, printed.err, empty) == (1, "a_bench: row b: slow\n", "")
     assert first.startswith("a GPU, PyTorch 1.2, 20") and first.endswith(", microseconds, medians of 7 runs")
     assert table == ["| call | type | L2 | ours | absent | PyTorch | ours / PyTorch | absent / PyTorch |", "|---|---|---|---|---|---|---|---|",
                      "| row b | float32 | cold | 3.0 |  | 2.0 | 1.50 |  |", "| row b | float32 | warm | 6.0 |  | 4.0 | 1.50 |  |"]

@@ -93,7 +93,7 @@ def test_debian_packages(packed, tmp_path):
     for name, path in names.items():
         call("dpkg-deb", "-x", path, tmp_path / name)
     held = {name: {str(path.relative_to(tmp_path / name)) for path in (tmp_path / name).rglob("*") if not path.is_dir()} for name in names}
-    assert not any(first & second for one, first in held.items() for two, second in held.items() if one < two)
+    assert not any(first & second for entry, first in held.items() for two, second in held.items() if entry < two)
     assert {"usr/bin/msda-replay", "usr/bin/msda-record", "usr/share/doc/msda-replay/README.md"} <= held["msda-replay"]
     pages = {name for name in held["msda-replay"] if "/man1/" in name}
     assert pages == {f"usr/share/man/man1/{page}.1" for page in ("msda-replay", "msda-record", *(f"msda-replay-{c}" for c in COMMANDS))}

@@ -25,7 +25,7 @@ has_torch = importlib.util.find_spec("torch") is not None
 
 def bench(*arguments):
     command = [sys.executable, BENCH / "recording_cost.py", "--build", BUILD, "--client", CLIENT, *arguments]
-    return subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=300)
+    return subprocess.run([str(entry) for entry in command], capture_output=True, text=True, timeout=300)
 
 
 def made(mode="plain", seconds=1.0, model="m", steps=1, losses=("0x1p+0",), stable="s", sketch=None, calls=4, **rest):
@@ -116,10 +116,10 @@ def test_each_round_has_an_order_of_its_own():
     chosen = types.SimpleNamespace(models=["a", "b"], steps=[1, 10], modes=["plain", "all", "last:2"], rounds=4)
     taken = list(runs.schedule(chosen))
     assert taken[:2] == [(-1, "a", 1, ["plain"]), (-1, "b", 1, ["plain"])]
-    assert list(runs.schedule(chosen)) == taken and all(sorted(one[3]) == sorted(chosen.modes) for one in taken[2:])
-    follows = {(one[3][i], one[3][i + 1]) for one in taken[2:] for i in range(2)}
+    assert list(runs.schedule(chosen)) == taken and all(sorted(entry[3]) == sorted(chosen.modes) for entry in taken[2:])
+    follows = {(entry[3][i], entry[3][i + 1]) for entry in taken[2:] for i in range(2)}
     assert len(follows) == 6  # each mode after each other one
-    assert [one[:3] for one in taken[2:]] == [(turn, model, steps) for turn in range(4) for model in "ab" for steps in (1, 10)]
+    assert [entry[:3] for entry in taken[2:]] == [(turn, model, steps) for turn in range(4) for model in "ab" for steps in (1, 10)]
 
 
 def test_no_turn_begins_after_the_time(tmp_path):
@@ -200,7 +200,7 @@ def test_calls_of_other_kernels_do_not_count(tmp_path):
 
 def by_mode(*sketches):
     """Two plain runs and one under the recorder."""
-    return {"plain": [made(sketch=one) for one in sketches[:2]], "all": [made("all", sketch=one) for one in sketches[2:]]}
+    return {"plain": [made(sketch=sketche) for sketche in sketches[:2]], "all": [made("all", sketch=sketche) for sketche in sketches[2:]]}
 
 
 def test_spreads():
@@ -209,7 +209,7 @@ def test_spreads():
     a = [{"a": [1 + step * d] * 8} for step in (0, 1, 3)]
     assert judge.spreads(by_mode(*a)) == {"plain": pytest.approx(1), "all": pytest.approx((3 + 2) / 2)}
     # Two parameters, one of which has not changed: the root mean square.
-    two = [{**one, "b": [1.0] * 8} for one in a]
+    two = [{**entry, "b": [1.0] * 8} for entry in a]
     assert judge.spreads(by_mode(*two))["all"] == pytest.approx((3 + 2) / 2 / math.sqrt(2))
     # Plain runs that agree allow a rounding error: 2^-21 of the sums counts as one unit.
     agreeing = [{"b": [1.0] * 8}, {"b": [1.0] * 8}, {"b": [1 + 4 * 2.0**-21] * 8}]
@@ -269,8 +269,8 @@ def test_sketch():
         sketch.add("b", values)
     first, second = (sketch.numbers() for sketch in ones)
     assert first == second and first["a"] != first["b"] and len(first["a"]) == client.SIGNS
-    assert all(one % 2 == float(values.sum()) % 2 for one in first["a"])  # signs change no parity
-    norm = sum(one**2 for one in (*first["a"], *first["b"])) / 16
+    assert all(entry % 2 == float(values.sum()) % 2 for entry in first["a"])  # signs change no parity
+    norm = sum(entry**2 for entry in (*first["a"], *first["b"])) / 16
     assert 0.3 < norm / float((values**2).sum()) < 2.5
     ones[0].add("a", values)
-    assert ones[0].numbers()["a"] != [2 * one for one in first["a"]]
+    assert ones[0].numbers()["a"] != [2 * entry for entry in first["a"]]

@@ -17,7 +17,7 @@ def ran(weights, **more):
 
 def a_row(both=("a", "a"), plain=("b", "c"), alone="", seconds=(0.1, 0.104, 0.11, 0.09), refused=()):
     """Rounds that differ by much, but in all modes alike."""
-    times = {"seconds": {name: [5 * one, one, one / 5] for name, one in zip(("plain", *judge.COMPARED), seconds)}} if seconds else {}
+    times = {"seconds": {name: [5 * entry, entry, entry / 5] for name, entry in zip(("plain", *judge.COMPARED), seconds)}} if seconds else {}
     return judge.row_of("gcn", {"plain": [ran(plain[0]), ran(plain[1], alone=alone)],
                                 "deterministic": [ran(both[0]), ran(both[1], refused=list(refused), **times)]})
 
@@ -71,9 +71,9 @@ def test_the_command_runs_and_judges(monkeypatch, tmp_path, capsys, slow, assert
     program(monkeypatch, tmp_path, CLIENT.replace("SLOW", slow))
     rows = tmp_path / "rows.json"
     assert training_steps.main(["--models", "gcn,rt-detr", "--json", str(rows), *(["--assert"] if asserts else [])]) == status
-    told = capsys.readouterr()
-    assert told.out.count("| equal | differ | runs |") == 2 and "PyTorch 2" in told.out and rows.read_text().count('"model"') == 2
-    assert ("at most 1.05 is promised" in told.err) == (slow == "1.06")
+    printed = capsys.readouterr()
+    assert printed.out.count("| equal | differ | runs |") == 2 and "PyTorch 2" in printed.out and rows.read_text().count('"model"') == 2
+    assert ("at most 1.05 is promised" in printed.err) == (slow == "1.06")
 
 
 def test_nothing_to_measure_with_and_failures(monkeypatch, tmp_path, capsys):

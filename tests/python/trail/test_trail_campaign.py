@@ -106,8 +106,8 @@ def test_equal_runs(trails):
     assert said(trails, equal, None, 0, both) == ""
     assert "exit status 1" in said(trails, equal, None, 1, both)
     assert "first: other_parameters (generator) at void at::native" in said(trails, answer(), None, 1, both)
-    for what, other in (("losses", ["0x2p0"]), ("gradients", "h"), ("weights", "v")):
-        assert said(trails, equal, None, 0, (line(None), line(None, **{what: other}))) == f"the client's own {what} differ: its runs are not equal"
+    for what, another in (("losses", ["0x2p0"]), ("gradients", "h"), ("weights", "v")):
+        assert said(trails, equal, None, 0, (line(None), line(None, **{what: another}))) == f"the client's own {what} differ: its runs are not equal"
 
 
 def test_what_shows_nothing_is_wrong(trails, tmp_path):
@@ -202,8 +202,8 @@ def test_a_campaign(stand_ins, capsys):
     # A first run without a plant for all kinds of a pair, and the second of the equal pair.
     assert runs == sorted(2 * ["None b", "None b", "dropout_seed b", "workers_order b"])
     found = json.loads((stand_ins / "all.json").read_text())["pairs"]
-    assert [(one["kind"], one["pair"]) for one in found][:2] == [("equal", 0), ("dropout_seed", 0)] and len(found) == 6
-    assert all(one["bytes"] > 0 and one["launches"] == 99 for one in found) and not (stand_ins / "kept").exists()
+    assert [(entry["kind"], entry["pair"]) for entry in found][:2] == [("equal", 0), ("dropout_seed", 0)] and len(found) == 6
+    assert all(entry["bytes"] > 0 and entry["launches"] == 99 for entry in found) and not (stand_ins / "kept").exists()
 
 
 def test_captures_go_after_their_last_pair(tmp_path, stand_ins):

@@ -18,7 +18,7 @@ STEPS = 4
 def run(*arguments, expect=0):
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, TRAILS / "client.py", *arguments]
-    done = subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run([str(entry) for entry in command], capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == expect, done.stderr
     return json.loads(done.stdout.splitlines()[-1]) if expect == 0 else done.stderr
 

@@ -48,15 +48,15 @@ def with_scratch(rows, step=EARLY, kernel=RELU, count=1):
     return rows
 
 
-def first_of(told):
-    first = told["first"]
+def first_of(result):
+    first = result["first"]
     return (first["a"] or first["b"])["row"], first["kind"], first["cause"]
 
 
 def test_a_result_that_nothing_shows_is_a_note(diff):
-    told = diff(training(STEPS), with_scratch(training(STEPS)), 0)
-    assert told["equal"] and told["first"] is None
-    assert told["notes"][0].startswith("another result of 1 launch behind which many are equal, first launch")
+    result = diff(training(STEPS), with_scratch(training(STEPS)), 0)
+    assert result["equal"] and result["first"] is None
+    assert result["notes"][0].startswith("another result of 1 launch behind which many are equal, first launch")
 
 
 def test_a_result_of_other_parameters_is_no_note(diff):
@@ -83,13 +83,13 @@ def test_many_results_are_no_note(diff):
 
 
 def test_other_data_come_first_where_a_result_before_has_no_effect(diff):
-    told = diff(training(STEPS), with_scratch(training(STEPS, from_row(at(COPY_IN)))), 1)
-    assert told["first"]["kind"] == "other_output"  # training()'s copies do not depend on it
+    result = diff(training(STEPS), with_scratch(training(STEPS, from_row(at(COPY_IN)))), 1)
+    assert result["first"]["kind"] == "other_output"  # training()'s copies do not depend on it
     b = training(STEPS, from_row(at(COPY_IN)))
     b[at(COPY_IN)].digest ^= 1
-    told = diff(training(STEPS), with_scratch(b), 1)
-    assert first_of(told) == (at(COPY_IN), "other_input", "batch")
-    assert any(note.startswith("another result of 1 launch") for note in told["notes"])
+    result = diff(training(STEPS), with_scratch(b), 1)
+    assert first_of(result) == (at(COPY_IN), "other_input", "batch")
+    assert any(note.startswith("another result of 1 launch") for note in result["notes"])
 
 
 def test_a_result_without_origin_of_its_own_may_be_the_late_effect_of_one_before(diff):
@@ -138,12 +138,12 @@ def test_a_library_that_measures_in_one_run(diff, chosen):
     a[place] = Row(LAUNCH, "sm90_xmma_fprop_tile128_cudnn", digest=1, code="tile128")
     tried = [Row(LAUNCH, "sm90_xmma_fprop_tile128_cudnn", digest=1, code="tile128"), *measured(chosen, ["tile64", "tile256", "tile32"], 2 if is_other else 1)]
     b[place : place + 1] = tried
-    told = diff(a, b, 1 if is_other else 0)
+    result = diff(a, b, 1 if is_other else 0)
     if is_other:
-        assert first_of(told) == (place, "another_kernel", "algorithm")
-        assert told["first"]["b"]["row"] == place + len(tried) - 1 and "tile256" in told["first"]["b"]["kernel"]
+        assert first_of(result) == (place, "another_kernel", "algorithm")
+        assert result["first"]["b"]["row"] == place + len(tried) - 1 and "tile256" in result["first"]["b"]["kernel"]
     else:
-        assert told["notes"] == ["7 launches with which a tuner measures are left out"]
+        assert result["notes"] == ["7 launches with which a tuner measures are left out"]
 
 
 def test_a_memset_before_another_kernel_is_not_the_first(diff):
@@ -164,6 +164,6 @@ def test_a_memset_and_quiet_launches_do_not_hide_what_parts_the_runs(diff):
     a.insert(place, Row(SET, parameters=parameters(0), bytes=64, parts="0+64", digest=5))
     for step in (AT, AT + 20, AT + 50):
         b[at(ADAM, step)].digest ^= 1
-    told = diff(a, with_scratch(b), 1)
-    assert first_of(told) == (place + 1, "another_kernel", "tf32")
-    assert any(note.startswith("another result of 1 launch") for note in told["notes"])
+    result = diff(a, with_scratch(b), 1)
+    assert first_of(result) == (place + 1, "another_kernel", "tf32")
+    assert any(note.startswith("another result of 1 launch") for note in result["notes"])

@@ -126,12 +126,12 @@ def calls_without_sizes():
 
 
 def test_a_receipt_is_a_trail(replay, tmp_path):
-    one = Receipt(calls())
+    entry = Receipt(calls())
     for name in ("a.h5", "a.json"):
-        one.write(tmp_path / name)
+        entry.write(tmp_path / name)
     read, as_json = read_receipt(tmp_path / "a.h5"), read_receipt(tmp_path / "a.json")
-    assert as_json.calls == one.calls and read == one == as_json and one.difference(read) is read.difference(one) is None
-    for own, written in zip(read.calls, one.calls, strict=True):
+    assert as_json.calls == entry.calls and read == entry == as_json and entry.difference(read) is read.difference(entry) is None
+    for own, written in zip(read.calls, entry.calls, strict=True):
         assert own["operator"] == written["operator"] and own["options"] == written["options"]
         for role in ("inputs", "outputs"):
             assert own[role] == {name: text[:9 + 16] for name, text in written[role].items()}
@@ -141,15 +141,15 @@ def test_a_receipt_is_a_trail(replay, tmp_path):
     assert [row.kind for row in rows] == ["copy_in"] * 2 + ["call"] * 2 + ["copy_in"] * 2 + ["call"] * 5 + ["copy_in", "call"] * 2
     older = Receipt(calls_without_sizes())
     older.write(tmp_path / "older.h5")
-    assert older == one and read_receipt(tmp_path / "older.h5") == one
+    assert older == entry and read_receipt(tmp_path / "older.h5") == entry
     assert rows[3].parts == "outputs/grad_grid" and rows[3].bytes == len("grad_grid") and rows[3].digest == int(digest_of("gg")[9:25], 16)
     assert all(len(row.parameters) % 8 == 0 for row in rows if row.parameters is not None)
     # The command reads the same file, and all of it is as it was written.
     assert "16 datasets, every digest is right" in replay("verify", tmp_path / "a.h5", expect=0).out
-    one.write(tmp_path / "a.h5")  # replaces it, and no file that is no capture
+    entry.write(tmp_path / "a.h5")  # replaces it, and no file that is no capture
     (tmp_path / "text.h5").write_text("mine")
     with pytest.raises(msda_replay.CaptureError, match="text.h5: is no capture"):
-        one.write(tmp_path / "text.h5")
+        entry.write(tmp_path / "text.h5")
     assert (tmp_path / "text.h5").read_text() == "mine"
 
 
@@ -175,16 +175,16 @@ def changes():
 @pytest.mark.parametrize("name", changes())
 def test_the_first_difference_of_receipts(tmp_path, name):
     change, sentence = changes()[name]
-    other = copy.deepcopy(calls())
-    change(other)
-    one, two = Receipt(calls()), Receipt(other)
-    assert one.difference(two) == sentence
+    another = copy.deepcopy(calls())
+    change(another)
+    entry, two = Receipt(calls()), Receipt(another)
+    assert entry.difference(two) == sentence
     for suffixes in (("h5", "h5"), ("h5", "json"), ("json", "h5")):
         files = [tmp_path / f"{i}.{suffix}" for i, suffix in enumerate(suffixes)]
-        one.write(files[0])
+        entry.write(files[0])
         two.write(files[1])
         assert read_receipt(files[0]).difference(read_receipt(files[1])) == sentence, suffixes
-    assert (one == two) == (name == "none")
+    assert (entry == two) == (name == "none")
 
 
 @pytest.mark.parametrize("change", [
@@ -222,14 +222,14 @@ KINDS = {"input": "other_input", "output": "other_output", "of no inputs": "othe
 def test_the_command_finds_the_same_difference(replay, tmp_path, name):
     """What only one has, and behind which all is equal, is a note of the command."""
     change, sentence = changes()[name]
-    other = copy.deepcopy(calls())
-    change(other)
+    another = copy.deepcopy(calls())
+    change(another)
     paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
-    for path, receipt in zip(paths, (calls(), other)):
+    for path, receipt in zip(paths, (calls(), another)):
         Receipt(receipt).write(path)
-    told = replay("diff", *paths, "--json", "-", expect=int(name in KINDS)).json
+    result = replay("diff", *paths, "--json", "-", expect=int(name in KINDS)).json
     if name not in KINDS:
-        assert told["equal"] and any("only in B" in note for note in told["notes"]) == (name in ("operator", "more outputs"))
+        assert result["equal"] and any("only in B" in note for note in result["notes"]) == (name in ("operator", "more outputs"))
         return
-    assert told["first"]["kind"] == KINDS[name]
-    assert call_of_row(paths[0], told["first"]["a"]["row"]) == (int(sentence.split()[1]) if sentence.startswith("call") else 5)
+    assert result["first"]["kind"] == KINDS[name]
+    assert call_of_row(paths[0], result["first"]["a"]["row"]) == (int(sentence.split()[1]) if sentence.startswith("call") else 5)

@@ -47,10 +47,10 @@ def trailed(capture, *words, client=CLIENT, options=(), hook="driver", **variabl
     return trail, [(line.split()[0], line.split()[1]) for line in plain.stdout.splitlines()]
 
 
-def compared(one, other, *options):
-    told = subprocess.run([REPLAY, "diff", one, other, "--json", "-", *options], capture_output=True, text=True, timeout=60)
-    assert told.returncode in (0, 1), told.stderr
-    return told.returncode, json.loads(told.stdout)
+def compared(entry, another, *options):
+    printed = subprocess.run([REPLAY, "diff", entry, another, "--json", "-", *options], capture_output=True, text=True, timeout=60)
+    assert printed.returncode in (0, 1), printed.stderr
+    return printed.returncode, json.loads(printed.stdout)
 
 
 def work(trail):
@@ -90,8 +90,8 @@ def test_equal_runs_are_equal_wherever_their_memory_lies(tmp_path, hook):
     """And whatever is in padding. `fresh_memory` holds the same in both."""
     for name, stray in (("a", 0), ("b", 1000), ("c", 123456)):
         trailed(tmp_path / f"{name}.h5", *EQUAL, hook=hook, STRAY=stray)
-    for other in ("b", "c"):
-        text = subprocess.run([REPLAY, "diff", tmp_path / "a.h5", tmp_path / f"{other}.h5"], capture_output=True, text=True).stdout
+    for another in ("b", "c"):
+        text = subprocess.run([REPLAY, "diff", tmp_path / "a.h5", tmp_path / f"{another}.h5"], capture_output=True, text=True).stdout
         assert text.startswith("Equal: "), text
 
 
@@ -124,7 +124,7 @@ def test_a_launch_that_writes_more_than_is_compared_at_first(tmp_path):
     rows = [row for row in trail if row.kind == "launch"]
     assert rows[0].parts == f"0+0:{1 << 20}" and rows[-1].parts == f"0+0:{6 << 20}"
     assert int(said[0][1]) == (3 << 19) - 1 + 269 % 2
-    numbers = b"".join((one + 269 % 2).to_bytes(4, "little") for one in range(3 << 19))
+    numbers = b"".join((entry + 269 % 2).to_bytes(4, "little") for entry in range(3 << 19))
     assert rows[-1].digest == row_digest({0: numbers}) and rows[-2].digest == rows[-4].digest != rows[-1].digest
 
 
@@ -146,8 +146,8 @@ def test_a_later_larger_launch_is_digested_whole(tmp_path):
 def test_padding_is_not_in_the_parameters(tmp_path):
     """A copy of a table of addresses counts as one without."""
     trails = [trailed(tmp_path / f"{stray}.h5", "passes_padding", STRAY=stray)[0] for stray in (1, 4096)]
-    for one, other in zip(*trails):
-        assert (one.parameters, one.digest, one.parts) == (other.parameters, other.digest, other.parts)
+    for entry, another in zip(*trails):
+        assert (entry.parameters, entry.digest, entry.parts) == (another.parameters, another.digest, another.parts)
     launch = next(row for row in trails[0] if row.kind == "launch")
     assert launch.parameters == b"Address!" + bytes(8) + (16).to_bytes(4, "little") + bytes(4) + b"Address!"
     table = [row for row in trails[0] if row.kind == "copy_in"][1]
@@ -159,8 +159,8 @@ def test_a_value_of_the_host_that_changes(tmp_path):
     host = [row for row in trail if row.kind == "host_memory"]
     assert [row.digest for row in host] == [row_digest({0: data}) for data in data_of(said, "host")]
     trailed(tmp_path / "b.h5", "reads_host:80", STRAY=100)
-    status, told = compared(tmp_path / "a.h5", tmp_path / "b.h5")
-    first = json.dumps(told)
+    status, printed = compared(tmp_path / "a.h5", tmp_path / "b.h5")
+    first = json.dumps(printed)
     assert status == 1 and '"other_input"' in first and '"host_memory"' in first
 
 
@@ -169,8 +169,8 @@ def test_memory_that_nobody_wrote(tmp_path):
     assert [row.kind for row in trail] == ["fresh_memory", "launch"]
     assert trail[0].digest == row_digest({0: (7).to_bytes(4, "little") + b"\xcd" * 60})
     trailed(tmp_path / "b.h5", "adds_to_fresh", STRAY=8)
-    status, told = compared(tmp_path / "a.h5", tmp_path / "b.h5")
-    assert status == 1 and '"unwritten_memory"' in json.dumps(told)
+    status, printed = compared(tmp_path / "a.h5", tmp_path / "b.h5")
+    assert status == 1 and '"unwritten_memory"' in json.dumps(printed)
 
 
 @pytest.mark.parametrize("word, unordered", [("orders_streams", []), ("leaves_streams", [1, 3])])
@@ -239,10 +239,10 @@ def test_by_a_preload_alone(tmp_path):
     assert len(work(msda_replay.trail(tmp_path / "a.h5"))) == 13
 
 
-@pytest.mark.parametrize("other", ["--survey", "--digest-only"])
-def test_what_a_trail_does_not_go_with_is_told(tmp_path, other):
-    done = record(CLIENT, "rows", options=["--trail", other, "-o", tmp_path / "a.h5"])
-    assert done.returncode != 0 and f"--trail with {other}: " in done.stderr and not done.stdout and not list(tmp_path.iterdir())
+@pytest.mark.parametrize("another", ["--survey", "--digest-only"])
+def test_what_a_trail_does_not_go_with_is_told(tmp_path, another):
+    done = record(CLIENT, "rows", options=["--trail", another, "-o", tmp_path / "a.h5"])
+    assert done.returncode != 0 and f"--trail with {another}: " in done.stderr and not done.stdout and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("word", WORDS)

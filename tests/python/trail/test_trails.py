@@ -53,10 +53,10 @@ def diff(replay, tmp_path):
         for name, rows in (("a", a), ("b", b)):
             own = {key[:-2]: value for key, value in options.items() if key.endswith(f"_{name}")}
             files.append(write_trail(tmp_path / f"{name}.h5", rows, **own))
-        told = replay("diff", *files, "--json", "-", *flags, expect=expect).json
-        check(told, "diff")
-        assert told["kind"] == "trail" and told["equal"] == (expect == 0) == (told["first"] is None)
-        return told
+        result = replay("diff", *files, "--json", "-", *flags, expect=expect).json
+        check(result, "diff")
+        assert result["kind"] == "trail" and result["equal"] == (expect == 0) == (result["first"] is None)
+        return result
 
     return run
 
@@ -65,8 +65,8 @@ def place(kernel, step=AT):
     return step * STEP + PLACE[kernel]
 
 
-def parted_at(told, rows, at, kind, cause):
-    first = told["first"]
+def parted_at(result, rows, at, kind, cause):
+    first = result["first"]
     assert (first["a"]["row"], first["kind"], first["cause"]) == (at, kind, cause), first
     if rows[at].kind == LAUNCH:
         assert first["a"]["launch"] == launches_before(rows, at) + 1
@@ -74,9 +74,9 @@ def parted_at(told, rows, at, kind, cause):
 
 
 def test_equal_runs(diff, replay, tmp_path):
-    told = diff(training(STEPS), training(STEPS), expect=0)
-    assert told["compared"] == {"launches": LAUNCHES * STEPS, "copies": 2 * STEPS, "sets": STEPS, "unknown": 0, "measuring": 0}
-    assert told["notes"] == [] and told["after"]["rows"] == 0
+    result = diff(training(STEPS), training(STEPS), expect=0)
+    assert result["compared"] == {"launches": LAUNCHES * STEPS, "copies": 2 * STEPS, "sets": STEPS, "unknown": 0, "measuring": 0}
+    assert result["notes"] == [] and result["after"]["rows"] == 0
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5").out
     assert text == f"Equal: {LAUNCHES * STEPS} launches, {2 * STEPS} copies, {STEPS} memsets\n"
 
@@ -84,14 +84,14 @@ def test_equal_runs(diff, replay, tmp_path):
 def test_another_result_with_atomics(diff, replay, tmp_path):
     at = place(SCATTER)
     a, b = training(STEPS), training(STEPS, from_row(at))
-    told = diff(a, b, expect=1, argv_a=("python3", "my train.py"))
-    first = parted_at(told, a, at, "other_output", "float_atomics")
+    result = diff(a, b, expect=1, argv_a=("python3", "my train.py"))
+    first = parted_at(result, a, at, "other_output", "float_atomics")
     launch = launches_before(a, at) + 1
     assert first["next"] == f"msda-replay survey --from {launch} --to {launch} -- python3 'my train.py'"
     assert first["a"]["caller"] == {"node": "IndexAddBackward0", "operation": "aten::index_add_"}
     assert first["a"]["digest"] == f"{a[at].digest:016x}" and first["b"]["digest"] == f"{b[at].digest:016x}"
     differing = sum(x.digest != y.digest for x, y in zip(a, b))
-    assert told["after"] == {"rows": len(a) - at, "differ": differing, "unpaired": 0, "unknown": 0}
+    assert result["after"] == {"rows": len(a) - at, "differ": differing, "unpaired": 0, "unknown": 0}
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
     assert text.splitlines()[0].startswith(f"The runs part at launch {launch} of {LAUNCHES * STEPS}: at::native::indexAddSmall<float>")
     assert all(len(line) <= 80 for line in text.splitlines() if "msda-replay" not in line)
@@ -132,8 +132,8 @@ def test_memory_that_nobody_had_written(diff, kernel):
     first = parted_at(diff(a, b, expect=1), a, at + 2, "other_output", "unwritten_memory")
     assert "--poison" in first["next"]
     # The same memory: it is something else.
-    told = diff(a, with_fresh(from_row(at), 1), expect=1)
-    assert told["first"]["cause"] == ("float_atomics" if kernel == SCATTER else None)
+    result = diff(a, with_fresh(from_row(at), 1), expect=1)
+    assert result["first"]["cause"] == ("float_atomics" if kernel == SCATTER else None)
 
 
 def test_what_was_compared_comes_before_what_may_be(diff):
@@ -151,8 +151,8 @@ def test_other_memory_that_changes_nothing_is_a_note(diff):
     a, b = training(STEPS), training(STEPS)
     a.insert(50, Row(FRESH, digest=1))
     b.insert(50, Row(FRESH, digest=2))
-    told = diff(a, b, expect=0)
-    assert told["notes"] == ["1 allocations held other data before anybody had written them"]
+    result = diff(a, b, expect=0)
+    assert result["notes"] == ["1 allocations held other data before anybody had written them"]
 
 
 def test_another_algorithm(diff):
@@ -175,12 +175,12 @@ def test_an_algorithm_of_more_kernels(diff):
                 b.append(dataclasses.replace(row, kernel=part, digest=digest(i, part)))
         else:
             b.append(row)
-    told = diff(a, b, expect=1)
-    first = parted_at(told, a, at, "another_kernel", "algorithm")
+    result = diff(a, b, expect=1)
+    first = parted_at(result, a, at, "another_kernel", "algorithm")
     assert (first["a"]["rows"], first["b"]["rows"], first["b"]["row"]) == (1, 3, at)
     # Everything else keeps its partner.
     steps = STEPS - AT
-    assert told["after"]["unpaired"] == 4 * steps and told["after"]["rows"] == len(a) - at + 3 * steps
+    assert result["after"]["unpaired"] == 4 * steps and result["after"]["rows"] == len(a) - at + 3 * steps
 
 
 def test_another_algorithm_with_the_same_result_is_a_note(diff):
@@ -189,8 +189,8 @@ def test_another_algorithm_with_the_same_result_is_a_note(diff):
     b[place(GEMM)].code = "other code"
     b[place(RELU)].grid = (1, 2, 3)
     b[place(SCATTER)].parameters = parameters(None, 5)
-    told = diff(a, b, expect=0)
-    assert [note.split(",")[0] for note in told["notes"]] == [
+    result = diff(a, b, expect=0)
+    assert [note.split(",")[0] for note in result["notes"]] == [
         "other code and the same result in 1 launch",
         "other grid or block and the same result in 1 launch",
         "other parameters and the same result in 1 launch",
@@ -213,10 +213,10 @@ def test_a_tuner_chose_otherwise(diff, how):
     for rows, times in ((a, 5), (b, 11)):
         for i in range(times):
             rows.insert(30, Row(LAUNCH, TRITON, digest=digest("measured", i), flags=DIGESTED | MEASURES))
-    told = diff(a, b, expect=1)
-    first = parted_at(told, a, at + 5, "another_kernel" if how == "code" else "other_parameters", "tuner")
+    result = diff(a, b, expect=1)
+    first = parted_at(result, a, at + 5, "another_kernel" if how == "code" else "other_parameters", "tuner")
     assert first["b"]["row"] == at + 11 and "5 times in A, 11 times in B" in first["evidence"][0]
-    assert told["compared"]["measuring"] == 16 and told["after"]["unpaired"] == 0
+    assert result["compared"]["measuring"] == 16 and result["after"]["unpaired"] == 0
     # A tuner's measuring is counted among the program's launches.
     assert first["b"]["launch"] == launches_before(b, at + 11) + 1
 
@@ -243,12 +243,12 @@ def test_another_library(diff):
     at = place(CONV)
     a, b = training(STEPS), training(STEPS, from_row(at))
     b[at].kernel = "cudnn_winograd_4x4_kernel"
-    told = diff(a, b, expect=1, libraries_a={"libcudnn.so.9": "/opt/a/libcudnn.so.9.1.0"}, libraries_b={"libcudnn.so.9": "/opt/b/libcudnn.so.9.2.1"})
-    first = parted_at(told, a, at, "another_kernel", "library")
+    result = diff(a, b, expect=1, libraries_a={"libcudnn.so.9": "/opt/a/libcudnn.so.9.1.0"}, libraries_b={"libcudnn.so.9": "/opt/b/libcudnn.so.9.2.1"})
+    first = parted_at(result, a, at, "another_kernel", "library")
     assert first["evidence"][0] == "libcudnn.so.9: libcudnn.so.9.1.0 | libcudnn.so.9.2.1"
     # The same version elsewhere is the same.
-    told = diff(a, b, expect=1, libraries_a={"libcudnn.so.9": "/opt/a/libcudnn.so.9.1.0"}, libraries_b={"libcudnn.so.9": "/opt/b/libcudnn.so.9.1.0"})
-    assert told["first"]["cause"] == "algorithm" and told["notes"] == []
+    result = diff(a, b, expect=1, libraries_a={"libcudnn.so.9": "/opt/a/libcudnn.so.9.1.0"}, libraries_b={"libcudnn.so.9": "/opt/b/libcudnn.so.9.1.0"})
+    assert result["first"]["cause"] == "algorithm" and result["notes"] == []
 
 
 def test_another_gpu(diff):
@@ -257,16 +257,16 @@ def test_another_gpu(diff):
     for row in b:
         row.architecture = "sm_80"
         row.code += " for sm_80"
-    told = diff(a, b, expect=1, run_a={"gpu": "NVIDIA H200"}, run_b={"gpu": "NVIDIA A100"})
-    parted_at(told, a, at, "another_kernel", "gpu")
-    assert "gpu: NVIDIA H200 | NVIDIA A100" in told["notes"]
+    result = diff(a, b, expect=1, run_a={"gpu": "NVIDIA H200"}, run_b={"gpu": "NVIDIA A100"})
+    parted_at(result, a, at, "another_kernel", "gpu")
+    assert "gpu: NVIDIA H200 | NVIDIA A100" in result["notes"]
 
 
 def test_another_driver(diff):
     at = place(ADAM)
     a, b = training(STEPS), training(STEPS, from_row(at))
-    told = diff(a, b, expect=1, libraries_a={"libcuda.so.1": "/x/libcuda.so.570.1"}, libraries_b={"libcuda.so.1": "/x/libcuda.so.580.1"})
-    parted_at(told, a, at, "other_output", "driver")
+    printed = diff(a, b, expect=1, libraries_a={"libcuda.so.1": "/x/libcuda.so.570.1"}, libraries_b={"libcuda.so.1": "/x/libcuda.so.580.1"})
+    parted_at(printed, a, at, "other_output", "driver")
 
 
 @pytest.mark.parametrize("seeds", [((), ()), ((1234,), (4321,))])
@@ -320,10 +320,10 @@ def test_changes_of_parameters_are_read(diff):
 def test_another_order_of_the_data(diff):
     at = place(COPY_IN)
     a, b = training(STEPS), training(STEPS, from_row(at))
-    other = place(COPY_IN, AT + 1)
-    b[at].digest, b[other].digest = b[other].digest, b[at].digest
+    another = place(COPY_IN, AT + 1)
+    b[at].digest, b[another].digest = b[another].digest, b[at].digest
     first = parted_at(diff(a, b, expect=1), a, at, "other_input", "data_order")
-    assert f"before launch {launches_before(a, other) + 1}" in first["evidence"][0]
+    assert f"before launch {launches_before(a, another) + 1}" in first["evidence"][0]
 
 
 def test_other_data(diff):
@@ -363,9 +363,9 @@ def test_an_insertion_amidst_equal_launches_is_a_note(diff):
     a, b = training(STEPS), training(STEPS)
     for i in range(3):
         b.insert(100 + i, Row(LAUNCH, RELU, digest=digest("extra", i)))
-    told = diff(a, b, expect=0)
-    assert len(told["notes"]) == 1 and told["notes"][0].startswith("only in B: 3 rows behind which results are equal")
-    assert told["compared"]["launches"] == LAUNCHES * STEPS
+    result = diff(a, b, expect=0)
+    assert len(result["notes"]) == 1 and result["notes"][0].startswith("only in B: 3 rows behind which results are equal")
+    assert result["compared"]["launches"] == LAUNCHES * STEPS
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -384,9 +384,9 @@ def test_an_insertion_long_before_a_launch_that_explains_itself(diff):
     at = place(SCATTER)
     a, b = training(STEPS), training(STEPS, from_row(at))
     b.insert(30, Row(LAUNCH, "_Z3logPf", digest=5))
-    told = diff(a, b, expect=1)
-    parted_at(told, a, at, "other_output", "float_atomics")
-    assert told["notes"][0].startswith("only in B: 1 row behind which")
+    result = diff(a, b, expect=1)
+    parted_at(result, a, at, "other_output", "float_atomics")
+    assert result["notes"][0].startswith("only in B: 1 row behind which")
 
 
 def test_an_insertion_explains_what_nothing_else_does(diff):
@@ -412,11 +412,11 @@ def test_loops_of_equal_launches(diff, at):
     extra = [dataclasses.replace(row, digest=digest("extra", i)) for i, row in enumerate(rows[:STEP])]
     b = a[: at * STEP] + extra + a[at * STEP :]
     if at == STEPS:  # nothing follows that could be equal
-        told = diff(a, b, expect=1)
-        assert (told["first"]["kind"], told["first"]["b"]["row"], told["first"]["b"]["rows"]) == ("only_in_b", at * STEP, STEP - 1)
+        result = diff(a, b, expect=1)
+        assert (result["first"]["kind"], result["first"]["b"]["row"], result["first"]["b"]["rows"]) == ("only_in_b", at * STEP, STEP - 1)
         return
-    told = diff(a, b, expect=0)
-    assert told["compared"]["launches"] == LAUNCHES * STEPS and f"first the copy from the host before launch {LAUNCHES * at + 1}," in told["notes"][0]
+    result = diff(a, b, expect=0)
+    assert result["compared"]["launches"] == LAUNCHES * STEPS and f"first the copy from the host before launch {LAUNCHES * at + 1}," in result["notes"][0]
 
 
 def test_a_round_more_before_the_runs_part(diff):
@@ -424,16 +424,16 @@ def test_a_round_more_before_the_runs_part(diff):
     at = place(SCATTER)
     a, changed = training(STEPS), training(STEPS, from_row(at))
     extra = [dataclasses.replace(row, digest=digest("extra", i)) for i, row in enumerate(a[:STEP])]
-    told = diff(a, changed[: 3 * STEP] + extra + changed[3 * STEP :], expect=1)
-    first = parted_at(told, a, at, "other_output", "float_atomics")
-    assert first["b"]["row"] == at + STEP and told["notes"][0].startswith(f"only in B: {STEP} rows")
+    result = diff(a, changed[: 3 * STEP] + extra + changed[3 * STEP :], expect=1)
+    first = parted_at(result, a, at, "other_output", "float_atomics")
+    assert first["b"]["row"] == at + STEP and result["notes"][0].startswith(f"only in B: {STEP} rows")
 
 
 def test_rounds_of_a_loop_that_are_missing_here_and_there(diff):
     a = training(STEPS)
     b = [row for i, row in enumerate(a) if i // STEP not in (2, 9, 10, 15)]
-    told = diff(a, b, expect=0)
-    assert told["compared"]["launches"] == LAUNCHES * (STEPS - 4) and told["notes"][0].startswith(f"only in A: {4 * STEP} rows")
+    result = diff(a, b, expect=0)
+    assert result["compared"]["launches"] == LAUNCHES * (STEPS - 4) and result["notes"][0].startswith(f"only in A: {4 * STEP} rows")
 
 
 def test_rows_of_other_parts_are_unknown(diff):
@@ -441,9 +441,9 @@ def test_rows_of_other_parts_are_unknown(diff):
     a, b = training(STEPS), training(STEPS)
     b[place(GEMM)].parts, b[place(GEMM)].digest = "64+4032", 7
     b[place(TRITON)].flags, b[place(TRITON)].digest = 0, 8
-    told = diff(a, b, expect=0)
-    assert told["compared"]["unknown"] == 2 and told["compared"]["launches"] == LAUNCHES * STEPS - 2
-    assert told["notes"][0].startswith("not comparable: 2 pairs without a digest, or of other memory, first launch")
+    result = diff(a, b, expect=0)
+    assert result["compared"]["unknown"] == 2 and result["compared"]["launches"] == LAUNCHES * STEPS - 2
+    assert result["notes"][0].startswith("not comparable: 2 pairs without a digest, or of other memory, first launch")
 
 
 def test_nothing_to_compare(replay, tmp_path):
@@ -463,16 +463,16 @@ def test_streams_may_overtake_one_another(diff):
     for i, row in enumerate(a):
         row.stream = i % 2
     b = [row for pair in zip(a[1::2], a[::2]) for row in pair]
-    told = diff(a, b, expect=0)
-    assert told["notes"] == [] and told["compared"]["launches"] == LAUNCHES * STEPS
+    result = diff(a, b, expect=0)
+    assert result["notes"] == [] and result["compared"]["launches"] == LAUNCHES * STEPS
 
 
 def test_streams_may_be_numbered_otherwise(diff):
     rows = training(STEPS)
     for row in rows:
         row.stream = 1 if row.kind in (COPY_IN, SET) else 2 if row.kernel == ADAM else 0
-    other = [dataclasses.replace(row, stream=(2, 0, 1)[row.stream]) for row in rows]
-    assert diff(rows, other, expect=0)["compared"]["launches"] == LAUNCHES * STEPS
+    another = [dataclasses.replace(row, stream=(2, 0, 1)[row.stream]) for row in rows]
+    assert diff(rows, another, expect=0)["compared"]["launches"] == LAUNCHES * STEPS
 
 
 def test_equal_streams_are_told_apart_by_number(diff):
@@ -488,8 +488,8 @@ def test_equal_streams_are_told_apart_by_number(diff):
 
 
 def test_launches_that_a_trail_lacks_are_a_note(diff):
-    told = diff(training(2), training(2), expect=0, missing_b=3)
-    assert told["notes"] == ["B lacks 3 launches: there was no memory for them, or the program was killed"]
+    result = diff(training(2), training(2), expect=0, missing_b=3)
+    assert result["notes"] == ["B lacks 3 launches: there was no memory for them, or the program was killed"]
 
 
 def test_a_file_without_a_trail(replay, tmp_path):
@@ -534,17 +534,17 @@ def test_ranks(replay, tmp_path, told_by):
             name = f"rank{rank}.h5" if told_by == "name" else f"{run}-{7 - rank if run == 'a' else rank}.h5"
             options = {"fact": {"run": {"rank": str(rank)}}, "environment": {"environment": {"RANK": str(rank)}}, "name": {}}[told_by]
             write_trail(tmp_path / run / name, rows, **options)
-    told = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
-    check(told, "diff")
-    first, rank = told["first"], "rank1.h5" if told_by == "name" else "1"
+    result = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
+    check(result, "diff")
+    first, rank = result["first"], "rank1.h5" if told_by == "name" else "1"
     assert (first["rank"], first["cause"], first["a"]["row"]) == (rank, "float_atomics", at + AT + EXTRA)
-    assert [one["collectives"] for one in told["ranks"]] == [AT] * 3
-    others = [one for one in told["ranks"] if one["rank"] != rank]
-    assert all("nccl" in one["first"]["a"]["kernel"] for one in others)
+    assert [rank["collectives"] for rank in result["ranks"]] == [AT] * 3
+    others = [entry for entry in result["ranks"] if entry["rank"] != rank]
+    assert all("nccl" in entry["first"]["a"]["kernel"] for entry in others)
     text = replay("diff", tmp_path / "a", tmp_path / "b", expect=1).out
     assert text.startswith(f"Rank {rank} of 3 parts first, at launch ")
-    told = replay("diff", tmp_path / "a", tmp_path / "a", "--json", "-").json
-    assert told["equal"] and told["compared"]["launches"] == 3 * (LAUNCHES + 1) * STEPS
+    result = replay("diff", tmp_path / "a", tmp_path / "a", "--json", "-").json
+    assert result["equal"] and result["compared"]["launches"] == 3 * (LAUNCHES + 1) * STEPS
 
 
 def test_a_rank_is_not_first_on_a_guess(replay, tmp_path):
@@ -565,8 +565,8 @@ def test_a_rank_is_not_first_on_a_guess(replay, tmp_path):
             if run == "b" and rank == 1:
                 rows[at].parameters = parameters(None, 77, 0)
             write_trail(tmp_path / run / f"{rank}.h5", rows, run={"rank": str(rank)})
-    told = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
-    assert (told["first"]["rank"], told["first"]["kind"], told["first"]["a"]["row"]) == ("1", "other_parameters", at)
+    result = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
+    assert (result["first"]["rank"], result["first"]["kind"], result["first"]["a"]["row"]) == ("1", "other_parameters", at)
 
 
 def test_bytes_of_a_buffer_that_nobody_wrote_yet_put_no_rank_first(replay, tmp_path):
@@ -587,11 +587,11 @@ def test_bytes_of_a_buffer_that_nobody_wrote_yet_put_no_rank_first(replay, tmp_p
             if run == "b" and rank == 1:
                 rows[20 + later * (STEP + 1) + PLACE[DROPOUT]].parameters = parameters(None, 77, 0)
             write_trail(tmp_path / run / f"{rank}.h5", rows, run={"rank": str(rank)})
-    told = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
-    assert (told["first"]["rank"], told["first"]["kind"], told["first"]["cause"]) == ("1", "other_parameters", "generator")
-    other = told["ranks"][0]["first"]
-    assert (other["kind"], other["cause"]) == ("other_output", "other_rank")
-    assert other["next"] == f"msda-replay diff {tmp_path / 'a'} {tmp_path / 'b'}"
+    result = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
+    assert (result["first"]["rank"], result["first"]["kind"], result["first"]["cause"]) == ("1", "other_parameters", "generator")
+    another = result["ranks"][0]["first"]
+    assert (another["kind"], another["cause"]) == ("other_output", "other_rank")
+    assert another["next"] == f"msda-replay diff {tmp_path / 'a'} {tmp_path / 'b'}"
     alone = replay("diff", shutil.copy(tmp_path / "a" / "0.h5", tmp_path / "c.h5"), shutil.copy(tmp_path / "b" / "0.h5", tmp_path / "d.h5"), "--json", "-", expect=1).json
     assert "-o run/%r.h5 -- python3 train.py" in alone["first"]["next"]
 
@@ -611,11 +611,11 @@ def test_several_runs(replay, tmp_path):
     files = [write_trail(tmp_path / "a.h5", training(STEPS))]
     for i, at in enumerate((late, None, early, late, late)):
         files.append(write_trail(tmp_path / f"{i}.h5", training(STEPS, from_row(at) if at else None)))
-    told = replay("diff", *files, "--json", "-", expect=1).json
-    check(told, "diff")
-    assert [(one["row"], one["runs"]) for one in told["varies"]] == [(late, 3), (early, 1)]
-    assert [one["equal"] for one in told["runs"]] == [False, True, False, False, False]
-    assert told["first"]["a"]["row"] == early and "b" not in told
+    result = replay("diff", *files, "--json", "-", expect=1).json
+    check(result, "diff")
+    assert [(vary["row"], vary["runs"]) for vary in result["varies"]] == [(late, 3), (early, 1)]
+    assert [run["equal"] for run in result["runs"]] == [False, True, False, False, False]
+    assert result["first"]["a"]["row"] == early and "b" not in result
     text = replay("diff", *files, expect=1).out
     assert text.startswith(f"4 of 5 runs part from A, first at launch {launches_before(training(STEPS), early) + 1} of {LAUNCHES * STEPS}: ")
     assert replay("diff", files[0], files[2], files[0]).out.startswith(f"Equal: 3 runs, {LAUNCHES * STEPS} launches")
@@ -625,9 +625,9 @@ def test_list_show_and_run_say_what_it_is(replay, tmp_path):
     path = write_trail(tmp_path / "a.h5", training(STEPS))
     for command in ("list", "show"):
         assert f"trail of {LAUNCHES * STEPS} launches; to compare it: msda-replay diff" in replay(command, path).out
-        told = replay(command, path, "--json", "-").json
-        check(told, command)
-        assert (told[0] if command == "list" else told)["trail"] == {"launches": LAUNCHES * STEPS}
+        result = replay(command, path, "--json", "-").json
+        check(result, command)
+        assert (result[0] if command == "list" else result)["trail"] == {"launches": LAUNCHES * STEPS}
     said = replay("run", path, expect=2).err
     assert f"holds no invocations, but a trail of {LAUNCHES * STEPS} launches: msda-replay diff" in said
 
