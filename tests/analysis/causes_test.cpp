@@ -493,7 +493,7 @@ TEST(CellBoundary, OfTheRecordedKernel) {
   EXPECT_EQ(report.verdict.at_fault, AtFault::kObserved) << report.verdict.summary;
   ASSERT_EQ(report.findings.size(), 2u);  // against the reference, and against float64
   for (const Finding& f : report.findings) EXPECT_EQ(f.cause, Cause::kCellBoundary) << f.why;
-  EXPECT_EQ(report.verdict.causes.at(Cause::kCellBoundary), 1) << "one element, told once";
+  EXPECT_EQ(report.verdict.causes.at(Cause::kCellBoundary), 1) << "one element, reported once";
 }
 
 TEST(BorderClamp, AtLocationZero) {

@@ -49,7 +49,7 @@ constexpr char kUsage[] =
     "and\n"
     "  launches take the images in turn; --cupti loads libcupti first, as PyTorch does; --profile N subscribes to "
     "CUPTI\n"
-    "  before launch N and prints how many launches it was told of; --finalize N calls cuptiFinalize then\n";
+    "  before launch N and prints of how many launches it was notified; --finalize N calls cuptiFinalize then\n";
 
 struct Options {
   std::string kernel = "col2im17";

@@ -48,7 +48,7 @@ class Stage {
   }
 
   template <class T>
-  std::string told(const OtherLaunch& launch, const char* name, const T* pointer, size_t count) const {
+  std::string described(const OtherLaunch& launch, const char* name, const T* pointer, size_t count) const {
     const auto values = client_.download<T>(reinterpret_cast<CUdeviceptr>(pointer), count);
     return line(launch.number, name, checksum(values.data(), count * sizeof(T)));
   }
@@ -112,8 +112,8 @@ std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch)
                                                   : wide ? kGridSampler3dDouble
                                                          : kGridSampler3dFloat);
   stage.run(launch, function, {1}, {256}, arguments);
-  return stage.told(launch, "grad_input", sums, static_cast<size_t>(count_of(pixels))) +
-         stage.told(launch, "grad_grid", grad_grid.data, static_cast<size_t>(count_of(places)));
+  return stage.described(launch, "grad_input", sums, static_cast<size_t>(count_of(pixels))) +
+         stage.described(launch, "grad_grid", grad_grid.data, static_cast<size_t>(count_of(places)));
 }
 
 template std::string launch_grid_sampler<float, 2>(const Client&, const OtherLaunch&);
@@ -142,7 +142,7 @@ std::string launch_roi_align(const Client& client, const OtherLaunch& launch) {
   const Argument arguments[] = {threads, grad_output, scale, channels, height,      width,   rows, columns, points,
                                 aligned, grad_input,  where, per_box,  per_channel, columns, one,  span};
   stage.run(launch, launch.load(client, kRoiAlign), {1}, {512}, arguments);
-  return stage.told(launch, "grad_input", grad_input, static_cast<size_t>(span));
+  return stage.described(launch, "grad_input", grad_input, static_cast<size_t>(span));
 }
 
 std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& launch) {
@@ -157,7 +157,7 @@ std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& 
   const float columns = aligned ? 4.0f / 14 : 5.0f / 15;
   const Argument arguments[] = {planes, in[0], in[1], out[0], out[1], rows, columns, aligned, grad_input, grad_output};
   stage.run(launch, launch.load(client, kUpsampleBilinear2d), {1}, {256}, arguments);
-  return stage.told(launch, "grad_input", grad_input, planes * 4 * 5);
+  return stage.described(launch, "grad_input", grad_input, planes * 4 * 5);
 }
 
 std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& launch) {
@@ -170,7 +170,7 @@ std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& l
   const Argument arguments[] = {grad_output, batches, channels,   out[0], out[1],
                                 in[0],       in[1],   grad_input, rows,   columns};
   stage.run(launch, launch.load(client, kUpsampleNearest2d), {1}, {256}, arguments);
-  return stage.told(launch, "grad_input", grad_input, 6 * 4 * 5);
+  return stage.described(launch, "grad_input", grad_input, 6 * 4 * 5);
 }
 
 namespace {
@@ -218,7 +218,7 @@ std::string launch_index_add(const Client& client, const OtherLaunch& launch) {
   const Argument arguments[] = {sum, source, index, dim, dim, total, inner, rows, elements, op, alpha};
   launch_again(client, launch, kIndexAdd, stage, arguments,
                [&](int again) { stage.replace(index.data, indices(launch, again)); });
-  return stage.told(launch, "sum", sums, kRows * kChannels);
+  return stage.described(launch, "sum", sums, kRows * kChannels);
 }
 
 std::string launch_index_put(const Client& client, const OtherLaunch& launch) {
@@ -243,7 +243,7 @@ std::string launch_index_put(const Client& client, const OtherLaunch& launch) {
     stage.replace(where, sorted);
     stage.replace(rows, from);
   });
-  return stage.told(launch, "sum", sum, kRows * kChannels);
+  return stage.described(launch, "sum", sum, kRows * kChannels);
 }
 
 std::string launch_embedding(const Client& client, const OtherLaunch& launch) {
@@ -257,7 +257,7 @@ std::string launch_embedding(const Client& client, const OtherLaunch& launch) {
   const Argument arguments[] = {index, source, sum, count, channels, padding};
   launch_again(client, launch, kEmbedding, stage, arguments,
                [&](int again) { stage.replace(index, indices(launch, again)); });
-  return stage.told(launch, "sum", sum, kRows * kChannels);
+  return stage.described(launch, "sum", sum, kRows * kChannels);
 }
 
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {
@@ -271,7 +271,7 @@ std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {
   const Scale scale{columns, 0.5f};
   const Argument arguments[] = {rows, scale, x, y, positive};
   stage.run(launch, launch.load(client, kScaleAdd), {2}, {64}, arguments);
-  return stage.told(launch, "y", y, count) + stage.told(launch, "positive", positive, count);
+  return stage.described(launch, "y", y, count) + stage.described(launch, "positive", positive, count);
 }
 
 // All in one allocation, as a framework's pool has tensors, and at no round address.
@@ -285,7 +285,7 @@ std::string launch_whereabouts(const Client& client, const OtherLaunch& launch) 
   auto* const places = reinterpret_cast<int64_t*>(pool + 2006);
   const Argument arguments[] = {kCount, x, y, sums, places};
   stage.run(launch, launch.load(client, kWhereabouts), {1}, {32}, arguments);
-  return stage.told(launch, "pool", pool, 4096);
+  return stage.described(launch, "pool", pool, 4096);
 }
 
 // y is zero for those kernels that the caller lets add to it; scratch is fresh memory, and lies in the allocation of y.
@@ -299,7 +299,7 @@ std::string launch_poison(const Client& client, const OtherLaunch& launch) {
   const Argument arguments[] = {kCount, x, y, scratch};
   const std::string name = poison_kernel_name(launch.which.substr(launch.which.find('_') + 1));
   stage.run(launch, launch.load(client, name), {1}, {256}, arguments);
-  return stage.told(launch, "y", y, kCount);
+  return stage.described(launch, "y", y, kCount);
 }
 
 }  // namespace msda::stand_in

@@ -21,7 +21,7 @@ import numpy as np
 import msda_replay
 from msda_replay import Finding, OpenCapture, open_capture, read_capture, replay, run, save_call, write_capture
 
-def told(path: str) -> list[str]:
+def names(path: str) -> list[str]:
     with open_capture(path) as capture:
         return [finding.name for finding in capture[0].findings(mode="float64")]
 

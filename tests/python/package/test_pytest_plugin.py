@@ -611,11 +611,11 @@ def test_passing_comparisons_cost_no_copy():
 def test_what_was_not_seen_is_said(session):
     done = session("""
         def test_bare():
-            one = gradients(1)["grad_value"]
-            assert np.allclose(one + 1, one)
+            computed = gradients(1)["grad_value"]
+            assert np.allclose(computed + 1, computed)
         def test_seen():
-            one = gradients(2)["grad_value"]
-            np.testing.assert_allclose(one + 1, one)
+            computed = gradients(2)["grad_value"]
+            np.testing.assert_allclose(computed + 1, computed)
     """)
     assert done.status == 1 and done.out.count("what the test compared was not seen") == 1
     done = session("def test_nothing(): assert False")

@@ -196,9 +196,9 @@ def test_tensors_with_strides(replay, tmp_path, target):
         for i, laid in enumerate((transposed, backwards, gaps)):
             save(str(i), backward(make_inputs(**small, seed=i), laid=laid, on=stream()))
         inputs = make_inputs(**small, seed=9)
-        one = np.full(1, 0.25, np.float32)
-        inputs["attention_weights"] = np.lib.stride_tricks.as_strided(one, inputs["attention_weights"].shape, (0,) * 5)
-        inputs["attention_weights"] = np.ndarray(inputs["attention_weights"].shape, np.float32, one, 0, (0,) * 5)
+        single = np.full(1, 0.25, np.float32)
+        inputs["attention_weights"] = np.lib.stride_tricks.as_strided(single, inputs["attention_weights"].shape, (0,) * 5)
+        inputs["attention_weights"] = np.ndarray(inputs["attention_weights"].shape, np.float32, single, 0, (0,) * 5)
         save("3", backward(inputs, want=("value", "sampling_locations")))
     """)
     done = record(*command, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
@@ -260,10 +260,10 @@ def test_a_stream_that_is_captured(tmp_path, target):
     """The call goes into the graph unrecorded, and the capture stays whole, also one of another thread's."""
     capture = tmp_path / "a.h5"
     command = target("""
-        inputs, on, other = make_inputs(**small), stream(), stream()
+        inputs, on, second = make_inputs(**small), stream(), stream()
         backward(make_inputs(**small, seed=1))
-        tensors = begin(inputs, on=other)
-        do("cuStreamSynchronize", other)
+        tensors = begin(inputs, on=second)
+        do("cuStreamSynchronize", second)
         ready = [Device(inputs[name]) for name in ("value", "sampling_locations", "attention_weights", "grad_output")]
         results = [Device(inputs[name]) for name in ("value", "sampling_locations", "attention_weights")]
         starts = np.zeros((), np.int64)

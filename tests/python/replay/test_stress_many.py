@@ -53,7 +53,7 @@ def captures(nightly, tmp_path):
 @pytest.fixture(scope="module")
 def simulated(replay, nightly, tmp_path_factory):
     """What the command says of them, and writes."""
-    result = tmp_path_factory.mktemp("simulated") / "told.json"
+    result = tmp_path_factory.mktemp("simulated") / "result.json"
     done = replay("stress", nightly, "--json", result, expect=1)
     return done.out, json.loads(result.read_text())
 
@@ -228,12 +228,12 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     write(tmp_path / "b.h5", [slow])
     write(tmp_path / "c.h5", [call(3, "test_c")])
     names = [tmp_path / f"{name}.h5" for name in "abc"]
-    process = Shown(REPLAY, "stress", *names, "--json", tmp_path / "told.json", "--least-runs", "400", "--threads", "1")
+    process = Shown(REPLAY, "stress", *names, "--json", tmp_path / "result.json", "--least-runs", "400", "--threads", "1")
     process.wait_for("call 2 of 3")
     process.wait_for_work(0.5)  # some ten of its runs
     process.interrupt()
     out, shown = process.finish()
-    result = json.loads((tmp_path / "told.json").read_text())
+    result = json.loads((tmp_path / "result.json").read_text())
     jsonschema.validate(result, SCHEMA)
     assert process.returncode == 2 and result["interrupted"]
     assert out.splitlines()[1] == "Interrupted: this is the result so far."

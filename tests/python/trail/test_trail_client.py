@@ -75,24 +75,24 @@ def compare(ours, theirs, *tensors):
         out = function(*inputs)
         (out * torch.arange(out.numel()).sin().view(out.shape)).sum().backward()
         found.append([out, *(tensor.grad for tensor in inputs)])
-    for one, other in zip(*found):
-        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+    for left, right in zip(*found):
+        torch.testing.assert_close(left, right, atol=2e-5, rtol=1e-4)
 
 every, products = kernels.tuned_matmul.configs, {}
 left, right = torch.randn(70, 130), torch.randn(50, 130)
-for one in every:
-    kernels.tuned_matmul.configs = [one]
+for configuration in every:
+    kernels.tuned_matmul.configs = [configuration]
     compare(layers.Linear.apply, lambda x, weight: x @ weight.T, left, right)
-    products.setdefault(one.kwargs["PARTS"], []).append(kernels.matmul(left, right.T))
+    products.setdefault(configuration.kwargs["PARTS"], []).append(kernels.matmul(left, right.T))
 assert len(products) == 2
-for one in products.values():
-    assert all((one[0] == other).all() for other in one)
-first, second = (one[0] for one in products.values())
+for same in products.values():
+    assert all((same[0] == product).all() for product in same)
+first, second = (same[0] for same in products.values())
 assert (first != second).any()  # else the plant `tuner` would change nothing
-kernels.tuned_matmul.configs, kernels.tuned_matmul.cache = every, {one: chosen for one, chosen in enumerate(every)}
+kernels.tuned_matmul.configs, kernels.tuned_matmul.cache = every, {key: chosen for key, chosen in enumerate(every)}
 with kernels.other_configuration():
-    assert all(kernels.tuned_matmul.cache[one].kwargs["PARTS"] != chosen.kwargs["PARTS"] for one, chosen in enumerate(every))
-assert [kernels.tuned_matmul.cache[one] for one in range(len(every))] == every
+    assert all(kernels.tuned_matmul.cache[key].kwargs["PARTS"] != chosen.kwargs["PARTS"] for key, chosen in enumerate(every))
+assert [kernels.tuned_matmul.cache[key] for key in range(len(every))] == every
 compare(lambda *some: layers.LayerNorm.apply(*some, 1e-5), lambda x, weight, bias: F.layer_norm(x, weight.shape, weight, bias),
         torch.randn(300, 100), torch.randn(100), torch.randn(100))
 compare(layers.Softmax.apply, lambda x: x.softmax(-1), torch.randn(2, 3, 40, 50))
