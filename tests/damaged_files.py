@@ -37,7 +37,7 @@ from harness import Options, at_least  # noqa: E402
 
 KINDS = ("capture", "state", "spool")
 STORED = 0.15  # the share of captures that are copies of the project's own; of these the smaller ones are taken more often
-TOLD_EVERY, MOST_LINES_TOLD = 20, 20  # seconds; of a fault
+PRINTED_EVERY, MOST_LINES_PRINTED = 20, 20  # seconds; of a fault
 MOST_ENDLESS = 1  # commands that are given a file on which libhdf5 does not come to an end
 MOST_KEPT, MOST_FILES_KEPT = 1 << 22, 400  # bytes of a file; files
 
@@ -132,9 +132,9 @@ class Worker:
                 yield outcome.name, outcome
 
 
-def begin_worker(*of):
+def begin_worker(*chosen):
     global worker
-    worker = Worker(*of)
+    worker = Worker(*chosen)
 
 
 def outcomes_of(kind, number):
@@ -173,8 +173,8 @@ def run_all(chosen, whole):
                 except BrokenProcessPool:  # one of its processes was killed: all running tasks report this
                     end = 0
             done, _ = wait(running, max(0, end + chosen.time_limit - time.monotonic()) if chosen.end_after else None, FIRST_COMPLETED)
-            for one in done:
-                yield (*running.pop(one), failed(str(one.exception())) if one.exception() else one.result())
+            for task in done:
+                yield (*running.pop(task), failed(str(task.exception())) if task.exception() else task.result())
             if not running or not done:
                 break
         for kind, number in running.values():
@@ -196,7 +196,7 @@ def main(arguments=None):
 
 def report(chosen, found):
     files, faults, statuses, seconds, in_hdf5 = Counter(), Counter(), defaultdict(Counter), Counter(), Counter()
-    begin = told = time.monotonic()
+    begin = printed = time.monotonic()
     for kind, number, outcomes in found:
         files[kind] += 1
         for text, outcome in outcomes:
@@ -205,15 +205,15 @@ def report(chosen, found):
             in_hdf5[outcome.name] += outcome.in_hdf5
             faults[outcome.name] += bool(outcome.faults)
             for fault in outcome.faults:
-                lines = [line[:300] for line in fault.splitlines()[:MOST_LINES_TOLD]]
+                lines = [line[:300] for line in fault.splitlines()[:MOST_LINES_PRINTED]]
                 print(f"{kind} {number}: {text}:", *lines, sep="\n  ", file=sys.stderr, flush=True)
-        if time.monotonic() - told > TOLD_EVERY:
-            told = time.monotonic()
-            print(f"{told - begin:.0f} s: {dict(files)}, {sum(faults.values())} faults", flush=True)
+        if time.monotonic() - printed > PRINTED_EVERY:
+            printed = time.monotonic()
+            print(f"{printed - begin:.0f} s: {dict(files)}, {sum(faults.values())} faults", flush=True)
     print(f"\n{'command':26} {'runs':>7} {'CPU s':>8} {'in HDF5':>8} {'faults':>7}  statuses")
-    for name, of in statuses.items():
-        told = ", ".join(f"{status}: {times}" for status, times in sorted(of.items(), key=str))
-        print(f"{name:26} {of.total():7} {seconds[name]:8.1f} {in_hdf5[name]:8} {faults[name]:7}  {told}")
+    for name, times_of in statuses.items():
+        text = ", ".join(f"{status}: {times}" for status, times in sorted(times_of.items(), key=str))
+        print(f"{name:26} {times_of.total():7} {seconds[name]:8.1f} {in_hdf5[name]:8} {faults[name]:7}  {text}")
     print(f"\n{dict(files)} of seed {chosen.seed} from number {chosen.first} on in {time.monotonic() - begin:.0f} s; "
           f"{statuses and sum(of.total() for of in statuses.values())} runs of {sum(seconds.values()):.0f} s, {sum(faults.values())} with faults")
     return 1 if sum(faults.values()) else 0

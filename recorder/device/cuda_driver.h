@@ -207,7 +207,7 @@ enum Users { kNobody = 0, kRecorder = 1, kReplay = 2, kBoth = kRecorder | kRepla
     size_t height, Stream stream))
 // clang-format on
 
-// The driver's functions. Those that this driver lacks are null.
+// The driver's functions. What this driver lacks is null.
 struct Driver {
 #define MSDA_FIELD(users, field, name, parameters) Result(*field) parameters = nullptr;
   MSDA_CUDA_FUNCTIONS(MSDA_FIELD)

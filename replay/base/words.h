@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "analysis/finding.h"
+#include "analysis/causes/finding.h"
 #include "recorder/text/words.h"
 
 namespace msda::replay {

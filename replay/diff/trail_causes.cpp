@@ -42,23 +42,25 @@ struct PartingCase {
 std::string name_of_kernel(const TrailRun& run, size_t row) { return text::demangled(run.kernel(row).name); }
 
 // Returns whether the caller, the operator or the label of the row passes the check.
-template <class Tells>
-bool is_called_by(const TrailRun& run, size_t row, Tells&& tells) {
+template <class Matches>
+bool is_called_by(const TrailRun& run, size_t row, Matches&& matches) {
   const auto& [python, node, operation, label] = run.caller(row);
   return std::ranges::any_of(std::array{&python, &node, &operation, &label},
-                             [&](const std::string* text) { return tells(*text); });
+                             [&](const std::string* text) { return matches(*text); });
 }
 
-bool is_copy_in(const PartingCase& one) { return one.is_pair() && one.a.row(one.row_a()).kind == TrailKind::kCopyIn; }
+bool is_copy_in(const PartingCase& parting) {
+  return parting.is_pair() && parting.a.row(parting.row_a()).kind == TrailKind::kCopyIn;
+}
 
-Evidence host_memory(const PartingCase& one) {
-  if (!one.is_pair() || one.a.row(one.row_a()).kind != TrailKind::kHostMemory) return std::nullopt;
+Evidence host_memory(const PartingCase& parting) {
+  if (!parting.is_pair() || parting.a.row(parting.row_a()).kind != TrailKind::kHostMemory) return std::nullopt;
   return fmt::format("memory of the host that launch {} of A reaches was not the same before it",
-                     thousands(one.a.launches[one.row_a()] + 1));
+                     thousands(parting.a.launches[parting.row_a()] + 1));
 }
 
 // Finds another loss scale: a gradient scaler's scale is a number of 4 bytes, and a power of two.
-Evidence other_scale(const PartingCase& one) {
+Evidence other_scale(const PartingCase& parting) {
   const auto is_scale = [](uint64_t word) {
     constexpr uint32_t kMantissa = 0x7FFFFF, kOfEight = 0x41000000, kInfinity = 0x7F800000;
     const auto low = static_cast<uint32_t>(word);
@@ -70,8 +72,9 @@ Evidence other_scale(const PartingCase& one) {
     });
   };
   constexpr uint64_t kMost = 16;
-  if (!one.is_pair() || one.a.row(one.row_a()).bytes > kMost || !scales(one.a) || !scales(one.b)) return std::nullopt;
-  for (const ParameterDifference& word : one.part.parameters) {
+  if (!parting.is_pair() || parting.a.row(parting.row_a()).bytes > kMost || !scales(parting.a) || !scales(parting.b))
+    return std::nullopt;
+  for (const ParameterDifference& word : parting.part.parameters) {
     // If the lower halves are equal, the upper halves are a parameter of their own.
     const bool is_upper = (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF);
     const auto differing = [&](uint64_t both) { return is_upper && both >> 32 != 0 ? both >> 32 : both; };
@@ -82,13 +85,13 @@ Evidence other_scale(const PartingCase& one) {
   return std::nullopt;
 }
 
-Evidence loss_scale(const PartingCase& one) {
+Evidence loss_scale(const PartingCase& parting) {
   const auto of_scaler = [](const TrailRun& run, size_t row) {
     const auto names_scaler = [](const std::string& text) { return has_any(text, {"grad_scaler", "GradScaler"}); };
     return is_called_by(run, row, names_scaler) ||
            has_any(run.kernel(row).name, {"amp_update_scale", "amp_non_finite_check", "amp_foreach_non_finite"});
   };
-  if (!one.any(of_scaler)) return other_scale(one);
+  if (!parting.any(of_scaler)) return other_scale(parting);
   return "it is called by the gradient scaler, or is the kernel with which that looks for overflow";
 }
 
@@ -105,21 +108,21 @@ std::optional<size_t> copied_elsewhere(const TrailRun& a, size_t row_a, const Tr
   return std::nullopt;
 }
 
-Evidence data_order(const PartingCase& one) {
-  if (!is_copy_in(one)) return std::nullopt;
-  if (const auto at = copied_elsewhere(one.a, one.row_a(), one.b, one.row_b())) {
-    return fmt::format("what A copies here, B copies in {}", where_of(one.b, *at));
+Evidence data_order(const PartingCase& parting) {
+  if (!is_copy_in(parting)) return std::nullopt;
+  if (const auto at = copied_elsewhere(parting.a, parting.row_a(), parting.b, parting.row_b())) {
+    return fmt::format("what A copies here, B copies in {}", where_of(parting.b, *at));
   }
-  if (const auto at = copied_elsewhere(one.b, one.row_b(), one.a, one.row_a())) {
-    return fmt::format("what B copies here, A copies in {}", where_of(one.a, *at));
+  if (const auto at = copied_elsewhere(parting.b, parting.row_b(), parting.a, parting.row_a())) {
+    return fmt::format("what B copies here, A copies in {}", where_of(parting.a, *at));
   }
   return std::nullopt;
 }
 
-Evidence batch(const PartingCase& one) {
-  if (!is_copy_in(one) || data_order(one)) return std::nullopt;
+Evidence batch(const PartingCase& parting) {
+  if (!is_copy_in(parting) || data_order(parting)) return std::nullopt;
   return fmt::format("{} bytes from the host are not the same, and are in no other copy of the other run",
-                     thousands(static_cast<int64_t>(one.a.row(one.row_a()).bytes)));
+                     thousands(static_cast<int64_t>(parting.a.row(parting.row_a()).bytes)));
 }
 
 // Returns the values of seeds that only `run` has set.
@@ -132,31 +135,32 @@ std::vector<uint64_t> own_seeds(const TrailRun& run, const TrailRun& other) {
   return own;
 }
 
-Evidence generator(const PartingCase& one) {
-  const std::vector<uint64_t> seeds_a = own_seeds(one.a, one.b), seeds_b = own_seeds(one.b, one.a);
+Evidence generator(const PartingCase& parting) {
+  const std::vector<uint64_t> seeds_a = own_seeds(parting.a, parting.b), seeds_b = own_seeds(parting.b, parting.a);
   const auto is_seed = [&](const ParameterDifference& word) {
     return std::ranges::count(seeds_a, word.a) > 0 || std::ranges::count(seeds_b, word.b) > 0;
   };
-  const auto found = std::ranges::find_if(one.part.parameters, is_seed);
-  if (found != one.part.parameters.end()) {
+  const auto found = std::ranges::find_if(parting.part.parameters, is_seed);
+  if (found != parting.part.parameters.end()) {
     return fmt::format("the parameter at byte {} is a seed that only one run has set", found->offset);
   }
-  const bool in_a = one.any_a(draws_random_numbers), in_b = one.any_b(draws_random_numbers);
+  const bool in_a = parting.any_a(draws_random_numbers), in_b = parting.any_b(draws_random_numbers);
   if (!in_a && !in_b) return std::nullopt;
-  if (!one.is_pair() && in_a && in_b) return std::nullopt;
-  if (!one.is_pair()) return "only one run draws random numbers here: what is drawn later differs";
-  if (one.part.parameters.empty()) return std::nullopt;
+  if (!parting.is_pair() && in_a && in_b) return std::nullopt;
+  if (!parting.is_pair()) return "only one run draws random numbers here: what is drawn later differs";
+  if (parting.part.parameters.empty()) return std::nullopt;
   if (!seeds_a.empty() || !seeds_b.empty()) {
     return "it draws random numbers, its parameters differ, and so do the recorded seeds";
   }
   return "it draws random numbers, and its parameters, seed or offset among them, differ";
 }
 
-Evidence other_gpu(const PartingCase& one) {
-  const std::string a = one.a.fact("gpu"), b = one.b.fact("gpu");
+Evidence other_gpu(const PartingCase& parting) {
+  const std::string a = parting.a.fact("gpu"), b = parting.b.fact("gpu");
   if (!a.empty() && !b.empty() && a != b) return fmt::format("the GPUs are {} and {}", a, b);
-  if (!one.is_pair()) return std::nullopt;
-  const std::string &of_a = one.a.kernel(one.row_a()).architecture, &of_b = one.b.kernel(one.row_b()).architecture;
+  if (!parting.is_pair()) return std::nullopt;
+  const std::string &of_a = parting.a.kernel(parting.row_a()).architecture,
+                    &of_b = parting.b.kernel(parting.row_b()).architecture;
   if (of_a.empty() || of_b.empty() || of_a == of_b) return std::nullopt;
   return fmt::format("the code is of {} and of {}", of_a, of_b);
 }
@@ -167,15 +171,16 @@ bool names_tf32(const TrailRun& run, size_t row) {
   return has_any(name, {"tf32", "TF32"}) || (has_any(name, {"s1688"}) && !has_any(name, {"f16", "fp16", "h1688"}));
 }
 
-Evidence tf32(const PartingCase& one) {
-  const bool in_a = one.any_a(names_tf32), in_b = one.any_b(names_tf32);
+Evidence tf32(const PartingCase& parting) {
+  const bool in_a = parting.any_a(names_tf32), in_b = parting.any_b(names_tf32);
   if (in_a != in_b) return fmt::format("the name says TF32 in {} only", in_a ? "A" : "B");
   for (const char* name : {"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TF32_OVERRIDE"}) {
     const auto value = [&](const TrailRun& run) {
       const auto found = run.run.environment.find(name);
       return found == run.run.environment.end() ? std::string("(not set)") : found->second;
     };
-    if (value(one.a) != value(one.b)) return fmt::format("{} is {} and {}", name, value(one.a), value(one.b));
+    if (value(parting.a) != value(parting.b))
+      return fmt::format("{} is {} and {}", name, value(parting.a), value(parting.b));
   }
   return std::nullopt;
 }
@@ -190,55 +195,56 @@ int64_t measured(const TrailRun& run, const std::string& name) {
   return count;
 }
 
-Evidence tuner(const PartingCase& one) {
-  if (!one.is_pair() || !is_of_triton(one.a.kernel(one.row_a()).name)) return std::nullopt;
-  const auto &kernel_a = one.a.kernel(one.row_a()), &kernel_b = one.b.kernel(one.row_b());
-  const auto *of_a = one.a.configuration(one.row_a()), *of_b = one.b.configuration(one.row_b());
+Evidence tuner(const PartingCase& parting) {
+  if (!parting.is_pair() || !is_of_triton(parting.a.kernel(parting.row_a()).name)) return std::nullopt;
+  const auto &kernel_a = parting.a.kernel(parting.row_a()), &kernel_b = parting.b.kernel(parting.row_b());
+  const auto *of_a = parting.a.configuration(parting.row_a()), *of_b = parting.b.configuration(parting.row_b());
   const bool other_code = kernel_a.digest != kernel_b.digest,
              other_grid = of_a != nullptr && of_b != nullptr && *of_a != *of_b;
   if (kernel_a.name != kernel_b.name || (!other_code && !other_grid)) return std::nullopt;
-  const int64_t in_a = measured(one.a, kernel_a.name), in_b = measured(one.b, kernel_b.name);
+  const int64_t in_a = measured(parting.a, kernel_a.name), in_b = measured(parting.b, kernel_b.name);
   const std::string how =
       in_a + in_b > 0 ? fmt::format("; a tuner measured it, {} times in A, {} times in B", in_a, in_b) : std::string();
   return fmt::format("a Triton kernel of the same name with other {}{}", other_code ? "code" : "grid or block", how);
 }
 
-Evidence algorithm(const PartingCase& one) {
-  if (!one.any(is_library_launch)) return std::nullopt;
-  if (one.is_pair() && one.a.kernel(one.row_a()).name == one.b.kernel(one.row_b()).name) return std::nullopt;
+Evidence algorithm(const PartingCase& parting) {
+  if (!parting.any(is_library_launch)) return std::nullopt;
+  if (parting.is_pair() && parting.a.kernel(parting.row_a()).name == parting.b.kernel(parting.row_b()).name)
+    return std::nullopt;
   return "cuDNN, cuBLAS or CUTLASS chose another kernel";
 }
 
 // Finds the last allocation before it that nobody had written and whose memory differed, if this launch or one shortly
 // before used it first. Memory that was first used long before has been written since.
-Evidence other_fresh_memory(const PartingCase& one, bool right_before) {
+Evidence other_fresh_memory(const PartingCase& parting, bool right_before) {
   constexpr int64_t kShortly = 64;
-  if (!one.is_pair()) return std::nullopt;
-  const int64_t at = one.a.launches[one.row_a()];
-  for (auto pair = one.alignment.fresh.rbegin(); pair != one.alignment.fresh.rend(); ++pair) {
+  if (!parting.is_pair()) return std::nullopt;
+  const int64_t at = parting.a.launches[parting.row_a()];
+  for (auto pair = parting.alignment.fresh.rbegin(); pair != parting.alignment.fresh.rend(); ++pair) {
     const auto [row_a, row_b] = *pair;
-    if (row_a > one.row_a() || !is_comparable(one.a, row_a, one.b, row_b)) continue;
-    const int64_t user = one.a.launches[row_a] + 1;
+    if (row_a > parting.row_a() || !is_comparable(parting.a, row_a, parting.b, row_b)) continue;
+    const int64_t user = parting.a.launches[row_a] + 1;
     if (user + kShortly < at) return std::nullopt;
-    if (one.a.row(row_a).digest == one.b.row(row_b).digest || (user == at) != right_before) continue;
+    if (parting.a.row(row_a).digest == parting.b.row(row_b).digest || (user == at) != right_before) continue;
     return fmt::format(
         "{} bytes that launch {} was the first to use were not the same before it: nobody had written them",
-        thousands(static_cast<int64_t>(one.a.row(row_a).bytes)), thousands(user));
+        thousands(static_cast<int64_t>(parting.a.row(row_a).bytes)), thousands(user));
   }
   return std::nullopt;
 }
-Evidence unwritten_memory(const PartingCase& one) { return other_fresh_memory(one, true); }
-Evidence unwritten_before(const PartingCase& one) { return other_fresh_memory(one, false); }
+Evidence unwritten_memory(const PartingCase& parting) { return other_fresh_memory(parting, true); }
+Evidence unwritten_before(const PartingCase& parting) { return other_fresh_memory(parting, false); }
 
-Evidence unordered_streams(const PartingCase& one) {
+Evidence unordered_streams(const PartingCase& parting) {
   const auto is_unordered = [](const TrailRun& run, size_t row) {
     return (run.row(row).flags & TrailRow::kIsUnordered) != 0;
   };
-  if (!one.any(is_unordered)) return std::nullopt;
+  if (!parting.any(is_unordered)) return std::nullopt;
   return "another stream's work writes memory that it reaches, and nothing orders the two";
 }
 
-Evidence with_fact(const PartingCase& one, std::initializer_list<const char*> names, const char* text) {
+Evidence with_fact(const PartingCase& parting, std::initializer_list<const char*> names, const char* text) {
   int64_t most = 0;
   const auto count = [&](const TrailRun& run, size_t row) {
     for (const char* name : names) {
@@ -247,25 +253,25 @@ Evidence with_fact(const PartingCase& one, std::initializer_list<const char*> na
     }
     return false;
   };
-  one.any(count);
+  parting.any(count);
   return most > 0 ? Evidence(fmt::format(fmt::runtime(text), thousands(most))) : std::nullopt;
 }
-Evidence float_atomics(const PartingCase& one) {
-  return with_fact(one, {"float_atomics", "used_float_atomics"},
+Evidence float_atomics(const PartingCase& parting) {
+  return with_fact(parting, {"float_atomics", "used_float_atomics"},
                    "its code has {} atomic instructions that add floating-point numbers: their order may differ");
 }
-Evidence arrival_order(const PartingCase& one) {
-  return with_fact(one, {"may_communicate"}, "its blocks can hand results to one another as they arrive");
+Evidence arrival_order(const PartingCase& parting) {
+  return with_fact(parting, {"may_communicate"}, "its blocks can hand results to one another as they arrive");
 }
 
 // Data of other ranks arrive through collectives, whose own results are seldom digested: the next launch shows them.
-Evidence other_rank(const PartingCase& one) {
+Evidence other_rank(const PartingCase& parting) {
   constexpr size_t kShortly = 64;
-  if (!one.is_pair()) return std::nullopt;
-  const size_t row = one.row_a();
+  if (!parting.is_pair()) return std::nullopt;
+  const size_t row = parting.row_a();
   for (size_t i = row + 1; i-- > 0 && i + kShortly >= row;) {
-    if (!is_collective(one.a, i)) continue;
-    return fmt::format("{}, a collective, {}", where_of(one.a, i),
+    if (!is_collective(parting.a, i)) continue;
+    return fmt::format("{}, a collective, {}", where_of(parting.a, i),
                        i == row ? "takes in what other ranks sent" : "took in what other ranks sent before it");
   }
   return std::nullopt;
@@ -300,8 +306,8 @@ Evidence listed(const std::vector<std::string>& differences) {
   if (differences.empty()) return std::nullopt;
   return fmt::format("{}", fmt::join(differences, "; "));
 }
-Evidence library(const PartingCase& one) { return listed(other_libraries(one.a, one.b, false)); }
-Evidence driver(const PartingCase& one) { return listed(other_driver(one.a, one.b)); }
+Evidence library(const PartingCase& parting) { return listed(other_libraries(parting.a, parting.b, false)); }
+Evidence driver(const PartingCase& parting) { return listed(other_driver(parting.a, parting.b)); }
 
 constexpr unsigned bit(TrailDivergence kind) { return 1U << static_cast<unsigned>(kind); }
 constexpr unsigned kKernel = bit(TrailDivergence::kAnotherKernel), kParameters = bit(TrailDivergence::kOtherParameters),
@@ -340,19 +346,19 @@ constexpr CauseRule kRules[] = {
 }  // namespace
 
 bool draws_random_numbers(const TrailRun& run, size_t row) {
-  const auto tells = [](const std::string& text) {
+  const auto matches = [](const std::string& text) {
     return record::draws_random_numbers(text) || has_any(text, {"aten::rand"});
   };
-  return tells(name_of_kernel(run, row)) || is_called_by(run, row, tells);
+  return matches(name_of_kernel(run, row)) || is_called_by(run, row, matches);
 }
 
 void find_cause(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignment, TrailPart& part) {
-  const PartingCase one{a, b, alignment, part};
+  const PartingCase parting{a, b, alignment, part};
   std::string cause;
   std::vector<std::string> evidence;
   for (const CauseRule& rule : kRules) {
     if ((rule.kinds & bit(part.kind)) == 0) continue;
-    const Evidence found = rule.evidence(one);
+    const Evidence found = rule.evidence(parting);
     if (!found) continue;
     if (cause.empty()) cause = rule.cause;
     evidence.push_back(*found);
@@ -364,7 +370,7 @@ void find_cause(const TrailRun& a, const TrailRun& b, const TrailAlignment& alig
 std::vector<std::string> other_machine(const TrailRun& a, const TrailRun& b) {
   std::vector<std::string> differences = other_driver(a, b);
   if (a.fact("gpu") != b.fact("gpu")) differences.push_back(fmt::format("gpu: {} | {}", a.fact("gpu"), b.fact("gpu")));
-  for (std::string& one : other_libraries(a, b, false)) differences.push_back(std::move(one));
+  for (std::string& library : other_libraries(a, b, false)) differences.push_back(std::move(library));
   return differences;
 }
 

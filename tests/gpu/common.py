@@ -20,7 +20,7 @@ def as_array(tensor):
     return np.ascontiguousarray(tensor.detach().cpu().contiguous().numpy())
 
 
-def tell(name, tensor, save=None):
+def show(name, tensor, save=None):
     """Prints a line with the tensor's digest; writes NAME.npy in the folder `save`."""
     array = as_array(tensor)
     print(name.rpartition(".")[0] or name, name.rpartition(".")[2], hashlib.sha1(array.tobytes()).hexdigest(), flush=True)

@@ -1,7 +1,7 @@
 """torch.compile's compilers run, its processes too, while calls are recorded."""
 
 import torch
-from common import backward, make, tell
+from common import backward, make, show
 
 
 @torch.compile
@@ -14,6 +14,6 @@ for seed in range(3):
     image.requires_grad_()
     result = function(image, 1.5)
     result.backward(torch.ones_like(result))
-    tell(f"{seed}.result", result)
-    tell(f"{seed}.gradient", image.grad)
-    tell(f"{seed}.grad_grid", backward(grad_output, result.detach(), grid)[1])
+    show(f"{seed}.result", result)
+    show(f"{seed}.gradient", image.grad)
+    show(f"{seed}.grad_grid", backward(grad_output, result.detach(), grid)[1])

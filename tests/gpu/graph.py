@@ -1,10 +1,10 @@
 """A backward call outside a graph, one while torch.cuda.graph captures, a replay, and one outside again."""
 
 import torch
-from common import backward, make, tell
+from common import backward, make, show
 
 first, second, third = make(1), make(2), make(3)
-tell("before", backward(*first)[1])
+show("before", backward(*first)[1])
 stream = torch.cuda.Stream()
 with torch.cuda.stream(stream):  # torch wants a warm-up
     backward(*second)
@@ -14,5 +14,5 @@ with torch.cuda.graph(graph):
     outputs = backward(*second)
 graph.replay()
 torch.cuda.synchronize()
-tell("replayed", outputs[1])
-tell("after", backward(*third)[1])
+show("replayed", outputs[1])
+show("after", backward(*third)[1])

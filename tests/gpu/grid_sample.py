@@ -3,7 +3,7 @@
 import itertools
 
 import torch
-from common import arguments, backward, make, tell
+from common import arguments, backward, make, show
 
 SIZES = {2: ((9, 8), (7, 6)), 3: ((5, 9, 8), (4, 7, 6))}  # of the input and of the output
 
@@ -36,7 +36,7 @@ def main():
         name = f"{number:03}-{kind}-{str(dtype)[6:]}-{padding}{int(align)}{interpolation}"
         for tensor, content in (("grad_output", grad_output), ("input", image), ("grid", grid),
                                 ("grad_input", grad_input), ("grad_grid", grad_grid)):
-            tell(f"{name}.{tensor}", content, save)
+            show(f"{name}.{tensor}", content, save)
 
     # As a model calls it: on autograd's thread, with a gradient whose strides are 0.
     _, image, grid = make(1000, size=size, out=out)
@@ -45,7 +45,7 @@ def main():
     name = f"{len(cases):03}-autograd-float32-000"
     for tensor, content in (("grad_output", torch.ones(2, 3, *out)), ("input", image), ("grid", grid),
                             ("grad_input", image.grad), ("grad_grid", grid.grad)):
-        tell(f"{name}.{tensor}", content, save)
+        show(f"{name}.{tensor}", content, save)
 
 
 main()

@@ -3,7 +3,7 @@
 import tempfile
 
 import h5py
-from common import as_array, backward, make, tell
+from common import as_array, backward, make, show
 
 with tempfile.TemporaryDirectory() as folder:
     path = f"{folder}/own.h5"
@@ -14,4 +14,4 @@ with tempfile.TemporaryDirectory() as folder:
         with h5py.File(path, "r") as file:
             assert (file[f"{seed}/grad_grid"][()] == as_array(grad_grid)).all()
             print(seed, len(file), flush=True)
-        tell(f"{seed}", grad_grid)
+        show(f"{seed}", grad_grid)

@@ -1,7 +1,7 @@
 """DataLoader workers, by --phase fork or spawn, work on the CPU while this process' calls are recorded."""
 
 import torch
-from common import arguments, backward, make, tell
+from common import arguments, backward, make, show
 from torch.utils.data import DataLoader, Dataset
 
 
@@ -19,13 +19,13 @@ def main():
     torch.manual_seed(5)
     torch.set_num_threads(1)
     first = make(100)
-    tell("first", backward(*first)[1])
+    show("first", backward(*first)[1])
     generator = torch.Generator().manual_seed(9)
     loader = DataLoader(Numbers(), batch_size=2, num_workers=2, multiprocessing_context=arguments().phase, generator=generator)
     for number, batch in enumerate(loader):
         grad_output, image, grid = make(number)
-        tell(f"{number}.batch", batch)
-        tell(f"{number}.grad_grid", backward(grad_output * batch.mean().item(), image, grid)[1])
+        show(f"{number}.batch", batch)
+        show(f"{number}.grad_grid", backward(grad_output * batch.mean().item(), image, grid)[1])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import itertools
 import time
 
 import torch
-from common import arguments, tell
+from common import arguments, show
 
 try:
     from msda_triton.frontend import triton_multiscale_deformable_attention as attend
@@ -37,7 +37,7 @@ def main():
                 ("value", value), ("spatial_shapes", shapes), ("sampling_locations", locations),
                 ("attention_weights", weights), ("grad_output", grad_output), ("grad_value", value.grad),
                 ("grad_sampling_locations", locations.grad), ("grad_attention_weights", weights.grad)):
-            tell(f"{name}.{tensor}", content, save)
+            show(f"{name}.{tensor}", content, save)
     print("took", seconds)
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import torch
-from common import tell
+from common import show
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tools" / "bench"))
@@ -61,10 +61,10 @@ class Problem:
         return library.msda_cuda_backward(ctypes.byref(self.call), ctypes.byref(self.grad_output), ctypes.byref(self.options),
                                           *results, ctypes.c_void_p(stream))
 
-    def tell(self, save):
+    def show(self, save):
         for key, tensor in {**self.inputs, "spatial_shapes": LEVELS,
                             **{f"grad_{key}": tensor for key, tensor in self.results.items()}}.items():
-            tell(f"{self.name}.{key}", tensor, save)
+            show(f"{self.name}.{key}", tensor, save)
 
 
 def problems():
@@ -100,7 +100,7 @@ def each(library, save):
     print(bare.name, "status", *statuses, flush=True)
     torch.cuda.synchronize()
     for problem in [*done, bare]:
-        problem.tell(save)
+        problem.show(save)
 
 
 def into_a_graph(library):
@@ -114,8 +114,8 @@ def into_a_graph(library):
     print(second.name, "status", status, flush=True)
     graph.replay()
     torch.cuda.synchronize()
-    first.tell(None)
-    second.tell(None)
+    first.show(None)
+    second.show(None)
 
 
 def main():

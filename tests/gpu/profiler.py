@@ -5,7 +5,7 @@ import json
 import tempfile
 
 import torch
-from common import backward, make, tell
+from common import backward, make, show
 from torch.profiler import ProfilerActivity, profile
 
 
@@ -16,14 +16,14 @@ def step(seed):
 
 
 for seed in range(3):
-    tell(f"before-{seed}", step(seed)[0])
+    show(f"before-{seed}", step(seed)[0])
 with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
     during = [step(10 + seed)[0] for seed in range(5)]
     torch.cuda.synchronize()
 for seed, result in enumerate(during):
-    tell(f"during-{seed}", result)
+    show(f"during-{seed}", result)
 for seed in range(3):
-    tell(f"after-{seed}", step(20 + seed)[0])
+    show(f"after-{seed}", step(20 + seed)[0])
 with tempfile.NamedTemporaryFile(suffix=".json") as file:
     profiler.export_chrome_trace(file.name)
     with open(file.name) as trace:

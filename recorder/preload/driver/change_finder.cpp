@@ -8,8 +8,8 @@
 
 namespace msda::record {
 
-FoundChanges& FoundChanges::operator=(FoundChanges&& other) noexcept {
-  std::swap(slots_, other.slots_);
+FoundChanges& FoundChanges::operator=(FoundChanges&& from) noexcept {
+  std::swap(slots_, from.slots_);
   return *this;
 }
 
@@ -21,7 +21,8 @@ FoundChanges::~FoundChanges() {
 }
 
 bool FoundChanges::ready() const {
-  return std::ranges::all_of(slots_, [](const Slot& one) { return ResultSlots::is_complete(one.slot, one.sequence); });
+  return std::ranges::all_of(slots_,
+                             [](const Slot& result) { return ResultSlots::is_complete(result.slot, result.sequence); });
 }
 
 FoundInPiece FoundChanges::operator[](size_t piece) const {

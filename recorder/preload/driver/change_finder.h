@@ -20,8 +20,8 @@ namespace msda::record {
 class FoundChanges {
  public:
   FoundChanges() = default;
-  FoundChanges(FoundChanges&& other) noexcept { *this = std::move(other); }
-  FoundChanges& operator=(FoundChanges&& other) noexcept;
+  FoundChanges(FoundChanges&& from) noexcept { *this = std::move(from); }
+  FoundChanges& operator=(FoundChanges&& from) noexcept;
   ~FoundChanges();
 
   explicit operator bool() const { return !slots_.empty(); }

@@ -14,13 +14,13 @@ namespace {
 
 }  // namespace
 
-Digests& Digests::operator=(Digests&& other) noexcept {
-  std::swap(slot_, other.slot_);
-  std::swap(sequence_, other.sequence_);
-  std::swap(of_range_, other.of_range_);
-  std::swap(ranges_, other.ranges_);
-  std::swap(count_, other.count_);
-  std::swap(handed_over_, other.handed_over_);
+Digests& Digests::operator=(Digests&& from) noexcept {
+  std::swap(slot_, from.slot_);
+  std::swap(sequence_, from.sequence_);
+  std::swap(of_range_, from.of_range_);
+  std::swap(ranges_, from.ranges_);
+  std::swap(count_, from.count_);
+  std::swap(handed_over_, from.handed_over_);
   return *this;
 }
 

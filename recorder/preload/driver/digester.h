@@ -26,8 +26,8 @@ struct DeviceRange {
 class Digests {
  public:
   Digests() = default;
-  Digests(Digests&& other) noexcept { *this = std::move(other); }
-  Digests& operator=(Digests&& other) noexcept;
+  Digests(Digests&& from) noexcept { *this = std::move(from); }
+  Digests& operator=(Digests&& from) noexcept;
   ~Digests();
 
   explicit operator bool() const { return slot_ != nullptr; }

@@ -42,8 +42,8 @@ std::shared_ptr<Stored> stored(const Cubin& cubin, CodeFilter is_interesting) {
   return image;
 }
 
-bool has_same_code(const Stored& one, const Stored& other, std::string_view function) {
-  return one.digest == other.digest || std::ranges::equal(code_of(one.bytes, function), code_of(other.bytes, function));
+bool has_same_code(const Stored& a, const Stored& b, std::string_view function) {
+  return a.digest == b.digest || std::ranges::equal(code_of(a.bytes, function), code_of(b.bytes, function));
 }
 
 class Images {
@@ -61,7 +61,7 @@ class Images {
   void add(Owner owner, std::shared_ptr<Stored> image) {
     const std::lock_guard lock(mutex_);
     StoredPtr shared = std::move(image);
-    for (const auto& [other, images] : loaded_) {  // equal code is stored once
+    for (const auto& [their_owner, images] : loaded_) {  // equal code is stored once
       for (const StoredPtr& known : images) {
         if (known->digest == shared->digest && known->architecture == shared->architecture) shared = known;
       }

@@ -64,7 +64,8 @@ void note_own(const void* memory) { own_memory().add(reinterpret_cast<uintptr_t>
 
 void forget_own(Context context) {
   const std::lock_guard lock(own_memory().mutex);
-  std::erase_if(own_memory().addresses, [&](const auto& one) { return context == nullptr || one.second == context; });
+  std::erase_if(own_memory().addresses,
+                [&](const auto& entry) { return context == nullptr || entry.second == context; });
 }
 
 bool is_own(DevicePointer address) {

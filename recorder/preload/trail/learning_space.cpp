@@ -39,7 +39,7 @@ bool LearningSpace::give_back() {
 }
 
 void LearningSpace::context_ends(cuda::Context context) {
-  std::erase_if(memory_, [&](const auto& one) { return context == nullptr || one.first.first == context; });
+  std::erase_if(memory_, [&](const auto& entry) { return context == nullptr || entry.first.first == context; });
   outgrown_.clear();
   taken_ = 0;
   for (const auto& [stream, ours] : memory_) taken_ += ours.bytes;

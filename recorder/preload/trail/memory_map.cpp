@@ -32,8 +32,8 @@ void MemoryMap::unmapped(const DeviceRange& range) {
 
 // Mapped memory belongs to no context, but a device reset frees it, too.
 void MemoryMap::context_ends(cuda::Context context) {
-  std::erase_if(regions_, [&](const auto& one) {
-    const Region& region = one.second;
+  std::erase_if(regions_, [&](const auto& entry) {
+    const Region& region = entry.second;
     return context == nullptr || region.context == nullptr || region.context == context;
   });
   regions_changed();

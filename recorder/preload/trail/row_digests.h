@@ -52,7 +52,7 @@ class RowDigests {
 
   TrailRows& rows_;
   std::deque<UnderWay> under_way_;
-  // Those that wait for flush(), all of one stream.
+  // What waits for flush(), all of one stream.
   cuda::Context context_ = nullptr;
   cuda::Stream stream_ = nullptr;
   std::vector<Part> parts_;

@@ -32,9 +32,9 @@ void StreamOrder::begin(cuda::Stream stream, size_t number) {
   mine.is_independent = independent_.contains(stream);
   merge(clock, host_);
   // The default stream waits for the others, and they wait for it, except for independent streams.
-  for (Stream& other : streams_) {
-    if ((mine.is_default && !other.is_independent) || (other.is_default && !mine.is_independent)) {
-      merge(clock, other.clock);
+  for (Stream& stream : streams_) {
+    if ((mine.is_default && !stream.is_independent) || (stream.is_default && !mine.is_independent)) {
+      merge(clock, stream.clock);
     }
   }
   ++clock[number];

@@ -99,7 +99,8 @@ Trail::Function& Trail::function_of(cuda::Context context, cuda::Function functi
   if (known->kernel.image != nullptr) {
     const auto is_read = parameters_read_by(known->kernel.image->bytes, known->kernel.layout.kernel,
                                             known->kernel.facts.architecture, bytes);
-    for (const bool one : is_read) known->read.push_back(std::byte{static_cast<unsigned char>(one ? 0xFF : 0)});
+    for (const bool is_byte_read : is_read)
+      known->read.push_back(std::byte{static_cast<unsigned char>(is_byte_read ? 0xFF : 0)});
   }
   return *known;
 }

@@ -106,10 +106,10 @@ void TrailRows::failed(uint64_t row) {
 }
 
 bool TrailRows::is_like(const Waiting& a, const Waiting& b) {
-  const auto key = [](const Waiting& one) {
-    const spool::TrailRow& row = one.row;
+  const auto key = [](const Waiting& waiting) {
+    const spool::TrailRow& row = waiting.row;
     return std::tuple(row.kind, row.kernel, row.configuration, row.parameters, row.stream, row.digest, row.bytes,
-                      row.flags & spool::TrailRow::kIsDigested, one.place);
+                      row.flags & spool::TrailRow::kIsDigested, waiting.place);
   };
   return key(a) == key(b);
 }
@@ -118,7 +118,7 @@ bool TrailRows::is_like(const Waiting& a, const Waiting& b) {
 // is repeated shortly afterwards decides nothing.
 void TrailRows::mark_if_repeated(Waiting& waiting) {
   constexpr size_t kShortly = 4;
-  if (std::ranges::any_of(last_, [&](const Waiting& one) { return is_like(one, waiting); })) {
+  if (std::ranges::any_of(last_, [&](const Waiting& last) { return is_like(last, waiting); })) {
     waiting.row.flags |= spool::TrailRow::kMeasures;
   }
   last_.push_front(waiting);
@@ -143,7 +143,7 @@ void TrailRows::deliver() {
   const auto rows = std::as_bytes(std::span(collected_));
   std::vector<std::byte> payload(rows.begin(), rows.end());
   payload.insert(payload.end(), parameter_bytes_.begin(), parameter_bytes_.end());
-  // Those of rows that still wait are delivered with them: a program that is killed has rows for all its changes.
+  // A row that still waits is delivered later, and so are its changes: a program that is killed has rows for all.
   size_t end = part_.changes.size();
   while (end > 0 && part_.changes[end - 3] >= first_) end -= 3;
   const std::vector<uint64_t> later(part_.changes.begin() + static_cast<ptrdiff_t>(end), part_.changes.end());

@@ -90,9 +90,9 @@ WrittenParts LearntLaunch::parts() const {
 
 bool LearntLaunch::is_sparse() const {
   uint64_t all = 0, changed = 0;
-  for (const FoundInPiece& one : found) {
-    if (one.changed > 0) all += one.end - ~one.complement_of_begin;
-    changed += one.units() * kChangedUnit;
+  for (const FoundInPiece& piece : found) {
+    if (piece.changed > 0) all += piece.end - ~piece.complement_of_begin;
+    changed += piece.units() * kChangedUnit;
   }
   return changed < all / 20 * 19;
 }
@@ -158,10 +158,10 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
 }
 
 // Returns whether these parameters equal those of the variant's first launch, except for indifferent words.
-bool LaunchVariant::has(const std::vector<std::byte>& other) const {
-  if (other.size() != bytes.size()) return false;
+bool LaunchVariant::has(const std::vector<std::byte>& parameters) const {
+  if (parameters.size() != bytes.size()) return false;
   for (size_t i = 0; i < words_in(bytes); ++i) {
-    const bool is_other = word_at(bytes, i) != word_at(other, i);
+    const bool is_other = word_at(bytes, i) != word_at(parameters, i);
     if (is_other && (is_indifferent_.empty() || !is_indifferent_[i])) return false;
   }
   return true;
@@ -178,18 +178,19 @@ bool LaunchVariant::is_seen_to_differ(size_t word, uint64_t value) {
 }
 
 // Two launches with other parameters write equal parts: then the words that differ do not decide what is written while
-// the others are equal. Of words that may be sizes or addresses more than two launches have to show it: the last bytes
+// the others are equal. If a word may be a size or an address, more than two launches have to show it: the last bytes
 // that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but
-// sizes stand in more words than that. Returns whether `one` is of this kind now.
-bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const {
-  if (one.bytes.size() != kind.bytes.size() || one.parts_ != kind.parts_ || one.is_odd_ || kind.is_odd_) return false;
+// sizes stand in more words than that. Returns whether `joining` is of this kind now.
+bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) const {
+  if (joining.bytes.size() != kind.bytes.size() || joining.parts_ != kind.parts_ || joining.is_odd_ || kind.is_odd_)
+    return false;
   constexpr int kMostOfRandom = 3;
   std::vector<bool> indifferent = kind.is_indifferent_;
-  indifferent.resize(words_in(one.bytes));
+  indifferent.resize(words_in(joining.bytes));
   int sizes = 0;
   bool are_seen = true, are_sizes = true;
-  for (size_t i = 0; i < words_in(one.bytes); ++i) {
-    const uint64_t a = word_at(one.bytes, i), b = word_at(kind.bytes, i);
+  for (size_t i = 0; i < words_in(joining.bytes); ++i) {
+    const uint64_t a = word_at(joining.bytes, i), b = word_at(kind.bytes, i);
     if (a == b || indifferent[i]) continue;
     indifferent[i] = true;
     const bool is_address = a == spool::TrailRow::kAddress || b == spool::TrailRow::kAddress;
@@ -207,20 +208,20 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& one) const
 void FunctionLaunches::join_alike(uint64_t row) {
   constexpr size_t kMostBack = 64, kMostAlike = 8, kMostKinds = 64;
   for (; compared_ < variants_.size(); ++compared_) {
-    LaunchVariant& one = *variants_[compared_];
-    one.settle(row);
-    if (!one.learning_.empty()) break;  // and those after it came later
-    bytes_to_compare_ = std::max(bytes_to_compare_, one.bytes_to_compare_);
-    if (one.learnt_ == 0 || one.parts_.empty()) continue;
+    LaunchVariant& joining = *variants_[compared_];
+    joining.settle(row);
+    if (!joining.learning_.empty()) break;  // and those after it came later
+    bytes_to_compare_ = std::max(bytes_to_compare_, joining.bytes_to_compare_);
+    if (joining.learnt_ == 0 || joining.parts_.empty()) continue;
     const auto take = [&](LaunchVariant& kind) {
-      const bool takes = &kind != &one && kind.learnt_ > 0 && join(kind, one);
+      const bool takes = &kind != &joining && kind.learnt_ > 0 && join(kind, joining);
       version_ += takes;
       return takes;
     };
     if (std::ranges::any_of(kinds_, [&](LaunchVariant* kind) { return take(*kind); })) continue;
     size_t alike = 0;  // how many wrote equal parts
     for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_ && kinds_.size() < kMostKinds; ++i) {
-      alike += variants_[i]->parts_ == one.parts_;
+      alike += variants_[i]->parts_ == joining.parts_;
       if (alike > kMostAlike) break;
       if (!take(*variants_[i])) continue;
       kinds_.push_back(variants_[i].get());
@@ -233,7 +234,7 @@ void FunctionLaunches::join_alike(uint64_t row) {
 LaunchVariant* FunctionLaunches::find(const std::vector<std::byte>& bytes) const {
   const auto known = by_hash_.find(hash_of(bytes));
   if (known != by_hash_.end()) return known->second;
-  const auto kind = std::ranges::find_if(kinds_, [&](const LaunchVariant* one) { return one->has(bytes); });
+  const auto kind = std::ranges::find_if(kinds_, [&](const LaunchVariant* joining) { return joining->has(bytes); });
   return kind != kinds_.end() ? *kind : nullptr;
 }
 

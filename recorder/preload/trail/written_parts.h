@@ -70,7 +70,7 @@ class LaunchVariant {
  private:
   friend class FunctionLaunches;
   static constexpr uint64_t kBytesToCompare = 1 << 20;
-  bool has(const std::vector<std::byte>& other) const;
+  bool has(const std::vector<std::byte>& parameters) const;
   bool is_seen_to_differ(size_t word, uint64_t value);
   void settle(uint64_t row);
   void add(const LearntLaunch& launch);
@@ -103,7 +103,7 @@ class FunctionLaunches {
  private:
   LaunchVariant* find(const std::vector<std::byte>& bytes) const;
   void join_alike(uint64_t row);
-  bool join(LaunchVariant& kind, const LaunchVariant& one) const;
+  bool join(LaunchVariant& kind, const LaunchVariant& joining) const;
 
   const bool draws_random_numbers_;
   std::vector<std::unique_ptr<LaunchVariant>> variants_;
