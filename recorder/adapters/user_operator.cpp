@@ -331,8 +331,8 @@ class OperatorReader {
       known.insert(known.end(), {coordinate + ".cell", coordinate + ".fraction"});
     }
     if (which == Which::kCoordinate) known.insert(known.end(), {"location", "size"});
-    for (const ScalarSpec& scalar : spec_.scalars) {
-      if (scalar.type != ScalarType::kPointer) known.push_back(scalar.name);
+    for (const ScalarSpec& spec : spec_.scalars) {
+      if (spec.type != ScalarType::kPointer) known.push_back(spec.name);
     }
     known.insert(known.end(), std::begin(kExtents), std::end(kExtents));
     throw BadExpression("there is no \"" + std::string(name) + "\" here; there are " + listed(known));

@@ -109,11 +109,11 @@ bool are_of_a_call(const WrittenTensors& tensors) {
 }  // namespace
 
 std::string Conventions::all() const {
-  const auto words = [](msda_padding padding, bool aligned) {
-    return std::string(msda_padding_name(padding)) + (aligned ? " align_corners" : "");
+  const auto words = [](msda_padding kind, bool is_aligned) {
+    return std::string(msda_padding_name(kind)) + (is_aligned ? " align_corners" : "");
   };
   std::string text = words(padding, align_corners);
-  for (const auto& [padding, aligned] : others) text += ", " + words(padding, aligned);
+  for (const auto& [kind, is_aligned] : others) text += ", " + words(kind, is_aligned);
   return text;
 }
 

@@ -29,7 +29,7 @@ def parse(arguments):
     add = parser.add_argument
     add("--models", type=lambda names: names.split(","), default=MODELS, metavar="MODEL,...", help=f"of the surveyed client; default {','.join(MODELS)}")
     add("--rounds", type=at_least(1), default=3, metavar="N", help="default 3")
-    add("--steps", type=at_least(WARM + 1), default=10, metavar="N", help=f"of a process (10); the first {WARM} do not count")
+    add("--steps", type=at_least(WARM + 1), default=60, metavar="N", help=f"of a process (60); the first {WARM} do not count")
     add("--most", type=float, metavar="RATIO", help="exit status 1 above it")
     parser.add_build("msda-record")
     parser.add_client(CLIENT)

@@ -32,9 +32,9 @@ void StreamOrder::begin(cuda::Stream stream, size_t number) {
   mine.is_independent = independent_.contains(stream);
   merge(clock, host_);
   // The default stream waits for the others, and they wait for it, except for independent streams.
-  for (Stream& stream : streams_) {
-    if ((mine.is_default && !stream.is_independent) || (stream.is_default && !mine.is_independent)) {
-      merge(clock, stream.clock);
+  for (const Stream& peer : streams_) {
+    if ((mine.is_default && !peer.is_independent) || (peer.is_default && !mine.is_independent)) {
+      merge(clock, peer.clock);
     }
   }
   ++clock[number];

@@ -158,10 +158,10 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
 }
 
 // Returns whether these parameters equal those of the variant's first launch, except for indifferent words.
-bool LaunchVariant::has(const std::vector<std::byte>& parameters) const {
-  if (parameters.size() != bytes.size()) return false;
+bool LaunchVariant::has(const std::vector<std::byte>& words) const {
+  if (words.size() != bytes.size()) return false;
   for (size_t i = 0; i < words_in(bytes); ++i) {
-    const bool is_other = word_at(bytes, i) != word_at(parameters, i);
+    const bool is_other = word_at(bytes, i) != word_at(words, i);
     if (is_other && (is_indifferent_.empty() || !is_indifferent_[i])) return false;
   }
   return true;

@@ -70,7 +70,7 @@ class LaunchVariant {
  private:
   friend class FunctionLaunches;
   static constexpr uint64_t kBytesToCompare = 1 << 20;
-  bool has(const std::vector<std::byte>& parameters) const;
+  bool has(const std::vector<std::byte>& words) const;
   bool is_seen_to_differ(size_t word, uint64_t value);
   void settle(uint64_t row);
   void add(const LearntLaunch& launch);
