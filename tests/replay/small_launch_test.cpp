@@ -15,7 +15,7 @@ struct Rule {
 };
 
 SmallLaunch launch_of(std::mt19937& random) {
-  static const capture::TensorInfo kInfo{.name = "memory_0", .path = "", .shape = {}, .digest = ""};
+  static const capture::TensorInfo kInfo{{.name = "memory_0", .shape = {}}, "", ""};
   SmallLaunch launch;
   for (int64_t& side : launch.grid) side = 1 + static_cast<int64_t>(random() % 100);
   for (int i = 0; i < 3; ++i) {

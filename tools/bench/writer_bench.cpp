@@ -177,7 +177,7 @@ Written write_capture(const Options& options, const Invocation& invocation, int 
       spool.append(spool::Tensor{number,
                                  0,
                                  tensor.section,
-                                 {tensor.name, "float32", tensor.shape, {}},
+                                 {tensor.name, MSDA_FLOAT32, tensor.shape, {}},
                                  block->number(),
                                  block->offset() + tensor.offset,
                                  tensor.bytes});
