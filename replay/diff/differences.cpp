@@ -48,7 +48,7 @@ Facts launch_of(const capture::CallFacts& facts) {
                {"device", difference_text(facts.device)}};
   for (const auto& [name, text] : facts.texts) launch[name] = brief(text);
   for (const auto& [name, number] : facts.integers) launch[name] = fmt::format("{}", number);
-  std::erase_if(launch, [](const auto& one) { return one.second.empty(); });
+  std::erase_if(launch, [](const auto& entry) { return entry.second.empty(); });
   return launch;
 }
 
@@ -93,33 +93,33 @@ class Comparer {
  private:
   void compare_facts(const std::string& section, const Facts& a, const Facts& b) {
     result_.facts += count_names(a, b);
-    for (Difference& one : differing_facts(section, a, b)) {
-      one.invocations = invocations_;
-      result_.notes.push_back(std::move(one));
+    for (Difference& difference : differing_facts(section, a, b)) {
+      difference.invocations = invocations_;
+      result_.notes.push_back(std::move(difference));
     }
   }
 
-  void add(const std::string& section, Difference one) {
-    one.invocations = invocations_;
-    one.section = section;
+  void add(const std::string& section, Difference difference) {
+    difference.invocations = invocations_;
+    difference.section = section;
     // What a buffer held before is often left over from other work, and is overwritten. If it is not, outputs differ.
-    one.may_decide = section == "outputs_before";
-    (one.may_decide ? result_.notes : result_.found).push_back(std::move(one));
+    difference.may_decide = section == "outputs_before";
+    (difference.may_decide ? result_.notes : result_.found).push_back(std::move(difference));
   }
 
   void compare_tensors(const std::string& section, const std::vector<HeldTensor>& a, const std::vector<HeldTensor>& b) {
-    for (const HeldTensor& one : a) {
-      const auto other = std::ranges::find(b, one.name, &HeldTensor::name);
-      if (other == b.end()) {
-        add(section, {{}, "", one.name, tensor_text(one), ""});
+    for (const HeldTensor& tensor : a) {
+      const auto entry = std::ranges::find(b, tensor.name, &HeldTensor::name);
+      if (entry == b.end()) {
+        add(section, {{}, "", tensor.name, tensor_text(tensor), ""});
         continue;
       }
       ++result_.tensors;
-      if (auto differs = differing_tensors(a_.reader, one, b_.reader, *other)) add(section, *std::move(differs));
+      if (auto differs = differing_tensors(a_.reader, tensor, b_.reader, *entry)) add(section, *std::move(differs));
     }
-    for (const HeldTensor& one : b) {
-      if (std::ranges::find(a, one.name, &HeldTensor::name) == a.end()) {
-        add(section, {{}, "", one.name, "", tensor_text(one)});
+    for (const HeldTensor& tensor : b) {
+      if (std::ranges::find(a, tensor.name, &HeldTensor::name) == a.end()) {
+        add(section, {{}, "", tensor.name, "", tensor_text(tensor)});
       }
     }
   }
@@ -127,7 +127,7 @@ class Comparer {
   // A seed that differs is reported before the first invocation that it may have changed.
   void compare_seeds(int64_t a, int64_t b) {
     Facts before_a = last_seeds(seeds_a_, a), before_b = last_seeds(seeds_b_, b);
-    const auto is_reported = [&](const auto& one) { return reported_seeds_.contains(one.first); };
+    const auto is_reported = [&](const auto& entry) { return reported_seeds_.contains(entry.first); };
     std::erase_if(before_a, is_reported);
     std::erase_if(before_b, is_reported);
     const size_t count = result_.notes.size();
@@ -164,13 +164,14 @@ class Comparer {
 
   void compare_results(const capture::Invocation& a, const capture::Invocation& b) {
     const auto named = [](const capture::Invocation& invocation, const std::string& name) {
-      const auto found = std::ranges::find(invocation.results, name, [](const auto& one) { return one.facts.name; });
+      const auto found =
+          std::ranges::find(invocation.results, name, [](const auto& entry) { return entry.facts.name; });
       return found == invocation.results.end() ? std::vector<HeldTensor>{}
                                                : held_tensors(invocation, "results/" + name, found->tensors);
     };
     std::set<std::string> names;
-    for (const auto* one : {&a, &b}) {
-      for (const auto& result : one->results) names.insert(result.facts.name);
+    for (const auto* entry : {&a, &b}) {
+      for (const auto& result : entry->results) names.insert(result.facts.name);
     }
     for (const std::string& name : names) compare_tensors("results/" + name, named(a, name), named(b, name));
   }

@@ -97,8 +97,8 @@ std::vector<Difference> differing_facts(const std::string& section, const Facts&
   for (const std::string& name : names_of(a, b)) {
     const std::string of_a = text(a, name), of_b = text(b, name);
     if (of_a == of_b) continue;
-    Difference& one = all.emplace_back(Difference{{}, section, name, of_a, of_b});
-    one.may_decide = numbers_may_depend_on(section, name, of_a, of_b);
+    Difference& difference = all.emplace_back(Difference{{}, section, name, of_a, of_b});
+    difference.may_decide = numbers_may_depend_on(section, name, of_a, of_b);
   }
   return all;
 }

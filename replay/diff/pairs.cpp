@@ -28,8 +28,8 @@ struct PairedCall {
 
 bool has_several_threads(const Operand& operand) {
   std::set<int64_t> threads;
-  for (const capture::Invocation& one : operand.reader.outlines(operand.ids)) {
-    if (one.facts.thread) threads.insert(*one.facts.thread);
+  for (const capture::Invocation& invocation : operand.reader.outlines(operand.ids)) {
+    if (invocation.facts.thread) threads.insert(*invocation.facts.thread);
   }
   return threads.size() > 1;
 }
@@ -40,12 +40,12 @@ std::string text_of(const capture::TensorInfo& info, bool with_digest) {
 }
 
 // Returns the section's tensors as text, or the recorder's own digests of them, which end in the digest itself.
-std::string section_text(const capture::Invocation& one, const std::vector<capture::TensorInfo>& tensors,
+std::string section_text(const capture::Invocation& invocation, const std::vector<capture::TensorInfo>& tensors,
                          const std::string& section, bool with_digests) {
   std::string text = section + "\n";
   for (const auto& tensor : tensors) text += text_of(tensor, with_digests);
   if (!tensors.empty()) return text;
-  for (const auto& [path, digest] : one.digests) {
+  for (const auto& [path, digest] : invocation.digests) {
     if (path.starts_with(section + "/"))
       text += path + " " + digest.substr(0, with_digests ? digest.npos : digest.rfind(' '));
   }
@@ -53,13 +53,13 @@ std::string section_text(const capture::Invocation& one, const std::vector<captu
 }
 
 PairedCall paired_call(const Operand& operand, int64_t id) {
-  const capture::Invocation one = operand.reader.invocation(id);
-  const auto& facts = one.facts;
+  const capture::Invocation item = operand.reader.invocation(id);
+  const auto& facts = item.facts;
   const std::string call =
       fmt::format("{}\n{} {} {}\n", facts.kernel, facts.dialect, facts.padding_mode, facts.align_corners);
   const auto text = [&](bool of_inputs, bool of_outputs) {
-    return call + section_text(one, one.inputs, "inputs", of_inputs) +
-           section_text(one, one.outputs, "outputs", of_outputs);
+    return call + section_text(item, item.inputs, "inputs", of_inputs) +
+           section_text(item, item.outputs, "outputs", of_outputs);
   };
   PairedCall call_of_one{id, facts.thread, {text(true, true), text(true, false), text(false, false), ""}, false};
   for (std::string& key : call_of_one.keys) key = capture::digest(std::as_bytes(std::span(key)));
@@ -78,14 +78,14 @@ Partners partners_of(std::vector<PairedCall>& a, std::vector<PairedCall>& b) {
   Partners partners;
   for (size_t key = 0; key < kKeys; ++key) {
     std::map<std::string, std::deque<PairedCall*>> free;
-    for (PairedCall& one : b) {
-      if (!one.has_partner) free[one.keys[key]].push_back(&one);
+    for (PairedCall& call : b) {
+      if (!call.has_partner) free[call.keys[key]].push_back(&call);
     }
-    for (PairedCall& one : a) {
-      const auto found = one.has_partner ? free.end() : free.find(one.keys[key]);
+    for (PairedCall& call : a) {
+      const auto found = call.has_partner ? free.end() : free.find(call.keys[key]);
       if (found == free.end() || found->second.empty()) continue;
-      partners.emplace_back(&one, found->second.front());
-      one.has_partner = found->second.front()->has_partner = true;
+      partners.emplace_back(&call, found->second.front());
+      call.has_partner = found->second.front()->has_partner = true;
       found->second.pop_front();
     }
   }
@@ -95,8 +95,8 @@ Partners partners_of(std::vector<PairedCall>& a, std::vector<PairedCall>& b) {
 
 std::vector<int64_t> ids_without_partner(const std::vector<PairedCall>& all) {
   std::vector<int64_t> ids;
-  for (const PairedCall& one : all) {
-    if (!one.has_partner) ids.push_back(one.id);
+  for (const PairedCall& call : all) {
+    if (!call.has_partner) ids.push_back(call.id);
   }
   return ids;
 }
@@ -131,10 +131,10 @@ Pairs pair_invocations(const Operand& a, const Operand& b) {
   auto of_a = paired_calls(a), of_b = paired_calls(b);
   const Partners partners = partners_of(of_a, of_b);
   std::vector<int64_t> ids_a, ids_b;
-  for (const auto& [one, other] : partners) {
-    result.pairs.emplace_back(one->id, other->id);
-    ids_a.push_back(one->id);
-    ids_b.push_back(other->id);
+  for (const auto& [call_a, call_b] : partners) {
+    result.pairs.emplace_back(call_a->id, call_b->id);
+    ids_a.push_back(call_a->id);
+    ids_b.push_back(call_b->id);
   }
   result.only_a = ids_without_partner(of_a);
   result.only_b = ids_without_partner(of_b);

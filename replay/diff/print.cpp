@@ -25,24 +25,24 @@ constexpr size_t kMostShown = 12;
 
 std::string shown(const std::string& text) { return text.empty() ? "(not there)" : text; }
 
-std::string where(const Difference& one) {
-  if (!one.invocations) return one.section;
-  const auto [a, b] = *one.invocations;
+std::string where(const Difference& difference) {
+  if (!difference.invocations) return difference.section;
+  const auto [a, b] = *difference.invocations;
   const std::string ids = a == b ? fmt::format("invocation {}", a) : fmt::format("invocations {} and {}", a, b);
-  return fmt::format("{}, {}", ids, one.section);
+  return fmt::format("{}, {}", ids, difference.section);
 }
 
-void add_difference(Lines& lines, const Difference& one) {
-  if (!one.elements) {
-    lines.add("    {}: {} | {}", one.name, shown(one.a), shown(one.b));
+void add_difference(Lines& lines, const Difference& difference) {
+  if (!difference.elements) {
+    lines.add("    {}: {} | {}", difference.name, shown(difference.a), shown(difference.b));
     return;
   }
-  const auto& elements = *one.elements;
+  const auto& elements = *difference.elements;
   std::string how = fmt::format("{} of {} elements have other bits, the first at [{}]", elements.different,
                                 elements.total, fmt::join(elements.first, ","));
   if (elements.max_abs) how += fmt::format("; at most {:.9g} apart", *elements.max_abs);
   if (elements.max_ulp && *elements.max_ulp < 100'000) how += fmt::format(", {} ULP", *elements.max_ulp);
-  lines.add("    {}: {}", one.name, how);
+  lines.add("    {}: {}", difference.name, how);
 }
 
 void add_slices(Lines& lines, const Json& slices) {
@@ -77,10 +77,11 @@ struct Grouped {
 std::vector<Grouped> grouped(const std::vector<const Difference*>& notes) {
   std::vector<Grouped> groups;
   std::map<std::tuple<std::string, std::string, std::string, std::string>, size_t> places;
-  for (const Difference* one : notes) {
-    const auto [at, is_new] = places.emplace(std::tuple(one->section, one->name, one->a, one->b), groups.size());
+  for (const Difference* difference : notes) {
+    const auto [at, is_new] =
+        places.emplace(std::tuple(difference->section, difference->name, difference->a, difference->b), groups.size());
     if (is_new) {
-      groups.push_back({one});
+      groups.push_back({difference});
     } else {
       ++groups[at->second].pairs;
     }
@@ -93,10 +94,10 @@ void add_notes(Lines& lines, const std::string& title, const std::vector<const D
   lines.add("  {}", title);
   const auto groups = grouped(notes);
   for (const auto& [first, pairs] : std::span(groups).first(std::min(groups.size(), kMostShown))) {
-    Difference one = *first;
-    one.name = fmt::format("{}, {}", where(one), one.name);
-    if (pairs > 1) one.name += fmt::format(", and so in {} more", pairs - 1);
-    add_difference(lines, one);
+    Difference difference = *first;
+    difference.name = fmt::format("{}, {}", where(difference), difference.name);
+    if (pairs > 1) difference.name += fmt::format(", and so in {} more", pairs - 1);
+    add_difference(lines, difference);
   }
   if (groups.size() > kMostShown) lines.add("    ... and more; --json has all");
 }
@@ -109,9 +110,9 @@ struct SortedNotes {
 SortedNotes sorted_notes(const Differences& differences) {
   SortedNotes sorted;
   const Difference* first = differences.found.empty() ? nullptr : &differences.found.front();
-  for (const Difference& one : differences.notes) {
-    const bool is_later = first != nullptr && one.invocations > first->invocations;
-    (!one.may_decide ? sorted.others : is_later ? sorted.after : sorted.before).push_back(&one);
+  for (const Difference& difference : differences.notes) {
+    const bool is_later = first != nullptr && difference.invocations > first->invocations;
+    (!difference.may_decide ? sorted.others : is_later ? sorted.after : sorted.before).push_back(&difference);
   }
   return sorted;
 }
@@ -119,13 +120,13 @@ SortedNotes sorted_notes(const Differences& differences) {
 void add_found(Lines& lines, const Differences& differences) {
   std::string section;
   size_t shown_here = 0;
-  for (const Difference& one : differences.found) {
-    if (where(one) != section) {
-      section = where(one);
+  for (const Difference& difference : differences.found) {
+    if (where(difference) != section) {
+      section = where(difference);
       shown_here = 0;
       lines.add("  {}", section);
     }
-    if (++shown_here <= kMostShown) add_difference(lines, one);
+    if (++shown_here <= kMostShown) add_difference(lines, difference);
     if (shown_here == kMostShown + 1) lines.add("    ... and more; --json has all");
   }
   for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
@@ -192,7 +193,7 @@ Json note_json(const Difference& note) {
 
 void add_run_notes(Lines& lines, const std::vector<Difference>& notes) {
   std::vector<const Difference*> may_decide, others;
-  for (const Difference& one : notes) (one.may_decide ? may_decide : others).push_back(&one);
+  for (const Difference& difference : notes) (difference.may_decide ? may_decide : others).push_back(&difference);
   add_notes(lines, "the runs differ in what may decide numbers", may_decide);
   add_notes(lines, "differs, and decides no number", others);
 }
@@ -211,8 +212,8 @@ Json differences_json(const std::string& a, const std::string& b, const Differen
        {{"invocations", differences.invocations}, {"tensors", differences.tensors}, {"facts", differences.facts}}},
       {"only_a", differences.only_a},
       {"only_b", differences.only_b}};
-  for (const auto& one : differences.found) json["differences"].push_back(difference_json(one));
-  for (const auto& one : differences.notes) json["notes"].push_back(note_json(one));
+  for (const auto& entry : differences.found) json["differences"].push_back(difference_json(entry));
+  for (const auto& entry : differences.notes) json["notes"].push_back(note_json(entry));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
   return json;
 }

@@ -83,9 +83,9 @@ std::vector<ReplayedBatches> replay_batches(const analysis::Call& call, const an
     options.mode = mode;
     options.seed = seed;
     options.threads = threads;
-    const auto replay = [&](const analysis::Call& of) {
-      auto side = uncomputed_side(of, replayed.mode, of.conventions, mode, recorded);
-      compute_on_cpu(of, options, side);
+    const auto replay = [&](const analysis::Call& part) {
+      auto side = uncomputed_side(part, replayed.mode, part.conventions, mode, recorded);
+      compute_on_cpu(part, options, side);
       return side;
     };
     const analysis::OwnedSide whole = replay(call);

@@ -22,15 +22,15 @@ class SurveyComparer {
  public:
   SurveyDifferences run(const std::vector<Surveyed>& a, const std::vector<Surveyed>& b) {
     std::vector<const Surveyed*> left_a, left_b;
-    for (const Surveyed& one : a) left_a.push_back(&one);
-    for (const Surveyed& one : b) left_b.push_back(&one);
+    for (const Surveyed& item : a) left_a.push_back(&item);
+    for (const Surveyed& item : b) left_b.push_back(&item);
     // Two builds of a kernel, or two shapes for which Triton compiled it, have a row for each code.
     pair_those(left_a, left_b, [](const Surveyed& of_a, const Surveyed& of_b) {
       return of_a.mangled == of_b.mangled && of_a.kernel_digest == of_b.kernel_digest;
     });
     pair_those(left_a, left_b, [](const Surveyed& of_a, const Surveyed& of_b) { return of_a.mangled == of_b.mangled; });
-    for (const Surveyed* one : left_a) add(*one, "kernel", launches_text(*one), "");
-    for (const Surveyed* one : left_b) add(*one, "kernel", "", launches_text(*one));
+    for (const Surveyed* item : left_a) add(*item, "kernel", launches_text(*item), "");
+    for (const Surveyed* item : left_b) add(*item, "kernel", "", launches_text(*item));
     return std::move(result_);
   }
 
@@ -81,8 +81,8 @@ class SurveyComparer {
     const auto text = [](int64_t count) { return fmt::format("{}", count); };
     for (const char* name : kCounts) note(a, name, text(a.fact(name)), text(b.fact(name)));
     std::set<std::string> reasons;
-    for (const Surveyed* one : {&a, &b}) {
-      for (const auto& [reason, count] : one->not_surveyed) reasons.insert(reason);
+    for (const Surveyed* item : {&a, &b}) {
+      for (const auto& [reason, count] : item->not_surveyed) reasons.insert(reason);
     }
     const auto count_of = [](const Surveyed& kernel, const std::string& reason) {
       const auto found = kernel.not_surveyed.find(reason);
@@ -96,8 +96,12 @@ class SurveyComparer {
   SurveyDifferences result_;
 };
 
-Json survey_difference_json(const SurveyDifference& one) {
-  return {{"what", one.what}, {"kernel", one.kernel}, {"mangled", one.mangled}, {"a", one.a}, {"b", one.b}};
+Json survey_difference_json(const SurveyDifference& difference) {
+  return {{"what", difference.what},
+          {"kernel", difference.kernel},
+          {"mangled", difference.mangled},
+          {"a", difference.a},
+          {"b", difference.b}};
 }
 
 std::string text_of_side(const std::string& text) { return text.empty() ? "(not there)" : text; }
@@ -105,13 +109,13 @@ std::string text_of_side(const std::string& text) { return text.empty() ? "(not 
 void add_kernels(Lines& lines, const std::vector<SurveyDifference>& all) {
   const std::string* last = nullptr;
   size_t kernels = 0;
-  for (const SurveyDifference& one : all) {
-    if (last == nullptr || *last != one.mangled) {
+  for (const SurveyDifference& difference : all) {
+    if (last == nullptr || *last != difference.mangled) {
       if (++kernels > kMostKernels) return lines.add("    ... and more; --json has all");
-      lines.add("    {}", short_name(one.kernel, kColumns));
+      lines.add("    {}", short_name(difference.kernel, kColumns));
     }
-    last = &one.mangled;
-    lines.add("      {}: {} | {}", one.what, text_of_side(one.a), text_of_side(one.b));
+    last = &difference.mangled;
+    lines.add("      {}: {} | {}", difference.what, text_of_side(difference.a), text_of_side(difference.b));
   }
 }
 
@@ -121,7 +125,7 @@ std::string headline_of_surveys(const SurveyDifferences& differences) {
                        counted(differences.kernels, "kernel"));
   }
   std::set<std::string> kernels;
-  for (const SurveyDifference& one : differences.found) kernels.insert(one.mangled);
+  for (const SurveyDifference& difference : differences.found) kernels.insert(difference.mangled);
   const SurveyDifference& first = differences.found.front();
   return fmt::format("Different in {}; the first is {}: {}", counted(std::ssize(kernels), "kernel"),
                      short_name(first.kernel, kColumns), first.what);
@@ -143,9 +147,11 @@ Json survey_differences_json(const std::string& a, const std::string& b, const S
                {"notes", Json::array()},
                {"runs", Json::array()},
                {"compared", {{"kernels", differences.kernels}, {"facts", differences.facts}}}};
-  for (const SurveyDifference& one : differences.found) json["differences"].push_back(survey_difference_json(one));
-  for (const SurveyDifference& one : differences.notes) json["notes"].push_back(survey_difference_json(one));
-  for (const Difference& one : differences.runs) json["runs"].push_back(note_json(one));
+  for (const SurveyDifference& difference : differences.found)
+    json["differences"].push_back(survey_difference_json(difference));
+  for (const SurveyDifference& difference : differences.notes)
+    json["notes"].push_back(survey_difference_json(difference));
+  for (const Difference& difference : differences.runs) json["runs"].push_back(note_json(difference));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
   return json;
 }

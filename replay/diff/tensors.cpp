@@ -81,10 +81,10 @@ std::optional<Difference> differing_tensors(const capture::IsolatedReader& reade
   }
   const bool alike = a.info->type == b.info->type && a.info->shape == b.info->shape;
   if (alike && !a.info->digest.empty() && a.info->digest == b.info->digest) return std::nullopt;
-  Difference one = difference_of(a.name, tensor_text(a), tensor_text(b));
-  if (!alike) return one;
-  one.elements = compare_elements(reader_a.read(*a.info), reader_b.read(*b.info));
-  return one.elements->different > 0 ? std::optional(one) : std::nullopt;
+  Difference difference = difference_of(a.name, tensor_text(a), tensor_text(b));
+  if (!alike) return difference;
+  difference.elements = compare_elements(reader_a.read(*a.info), reader_b.read(*b.info));
+  return difference.elements->different > 0 ? std::optional(difference) : std::nullopt;
 }
 
 }  // namespace msda::replay

@@ -142,7 +142,7 @@ class Tokens {
   }
   std::vector<uint32_t> numbers_of_configurations(const TrailRun& run) {
     std::vector<uint32_t> numbers;
-    for (const auto& one : run.trail.configurations) numbers.push_back(configurations_.of(one));
+    for (const auto& entry : run.trail.configurations) numbers.push_back(configurations_.of(entry));
     return numbers;
   }
 
@@ -176,9 +176,9 @@ std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(cons
       if (number_a == number_b || alike > 0) candidates.emplace_back(alike, number_a, number_b);
     }
   }
-  std::ranges::stable_sort(candidates, std::ranges::greater(), [](const auto& one) {
+  std::ranges::stable_sort(candidates, std::ranges::greater(), [](const auto& entry) {
     constexpr double kOfOneNumber = 0.25;  // a stream of the same number may have taken another course
-    const auto& [alike, number_a, number_b] = one;
+    const auto& [alike, number_a, number_b] = entry;
     return alike + (number_a == number_b ? kOfOneNumber : 0);
   });
   static const StreamRows kNone;

@@ -126,10 +126,10 @@ Evidence batch(const PartingCase& parting) {
 }
 
 // Returns the values of seeds that only `run` has set.
-std::vector<uint64_t> own_seeds(const TrailRun& run, const TrailRun& other) {
+std::vector<uint64_t> own_seeds(const TrailRun& run, const TrailRun& partner) {
   std::set<uint64_t> values, others;
   for (const auto& seed : run.seeds) values.insert(seed.value);
-  for (const auto& seed : other.seeds) others.insert(seed.value);
+  for (const auto& seed : partner.seeds) others.insert(seed.value);
   std::vector<uint64_t> own;
   std::ranges::set_difference(values, others, std::back_inserter(own));
   return own;

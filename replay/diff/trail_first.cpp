@@ -18,11 +18,11 @@ using capture::TrailRow;
 // Returns whether the row writes what a row shortly before it wrote, as in a tuner's measurements.
 bool is_repeated(const TrailRun& run, size_t row) {
   constexpr size_t kShortly = 4;
-  const TrailRow& one = run.row(row);
+  const TrailRow& found = run.row(row);
   for (size_t i = row; i-- > 0 && i + kShortly >= row;) {
-    const TrailRow& other = run.row(i);
-    if (other.kind == one.kind && other.kernel == one.kernel && other.parts == one.parts && other.bytes == one.bytes &&
-        other.digest == one.digest) {
+    const TrailRow& second = run.row(i);
+    if (second.kind == found.kind && second.kernel == found.kernel && second.parts == found.parts &&
+        second.bytes == found.bytes && second.digest == found.digest) {
       return true;
     }
   }
@@ -60,7 +60,8 @@ class FirstFinder {
 
   FirstDivergence find() const {
     const std::vector<Cluster> clusters = find_clusters();
-    const auto end = std::ranges::find_if(clusters, [&](const Cluster& one) { return !may_be_without_effect(one); });
+    const auto end =
+        std::ranges::find_if(clusters, [&](const Cluster& cluster) { return !may_be_without_effect(cluster); });
     std::vector<size_t> without_effect;
     for (auto cluster = clusters.begin(); cluster != end; ++cluster) without_effect.push_back(cluster->root);
     if (end == clusters.end()) {
@@ -74,7 +75,7 @@ class FirstFinder {
     FirstDivergence found = part_at(end->root);
     // What the results before may have led to shows here only, unless this has an origin of its own.
     const size_t needed = equal_launches_needed(*found.part);
-    if (std::any_of(clusters.begin(), end, [&](const Cluster& one) { return one.equal_behind < needed; })) {
+    if (std::any_of(clusters.begin(), end, [&](const Cluster& cluster) { return cluster.equal_behind < needed; })) {
       return part_at(clusters.front().root);
     }
     found.without_effect = std::move(without_effect);
@@ -118,8 +119,8 @@ class FirstFinder {
       part.kind = TrailDivergence::kAnotherKernel;
     } else {
       part.parameters = deciding_parameters(pair);
-      const bool other = pair.other_configuration || !part.parameters.empty();
-      part.kind = other ? TrailDivergence::kOtherParameters : TrailDivergence::kOtherOutput;
+      const bool differs = pair.other_configuration || !part.parameters.empty();
+      part.kind = differs ? TrailDivergence::kOtherParameters : TrailDivergence::kOtherOutput;
     }
     if (pair.other_code) part.parameters = parameter_differences(a_, pair.a, b_, pair.b);
     find_cause(a_, b_, alignment_, part);
@@ -132,11 +133,11 @@ class FirstFinder {
     std::vector<ParameterDifference> differences = parameter_differences(a_, pair.a, b_, pair.b);
     if (differences.empty() || draws_random_numbers(a_, pair.a)) return differences;
     std::set<size_t> indifferent;
-    for (const ComparedPair& other : pairs_) {
-      const bool tells = other.result == PairResult::kEqual && other.other_parameters && !other.other_code &&
-                         a_.row(other.a).kernel == a_.row(pair.a).kernel;
-      if (!tells) continue;
-      for (const auto& word : parameter_differences(a_, other.a, b_, other.b)) indifferent.insert(word.offset);
+    for (const ComparedPair& second : pairs_) {
+      const bool differs = second.result == PairResult::kEqual && second.other_parameters && !second.other_code &&
+                           a_.row(second.a).kernel == a_.row(pair.a).kernel;
+      if (!differs) continue;
+      for (const auto& word : parameter_differences(a_, second.a, b_, second.b)) indifferent.insert(word.offset);
     }
     std::erase_if(differences, [&](const auto& word) { return indifferent.contains(word.offset); });
     return differences;
@@ -217,7 +218,7 @@ class FirstFinder {
       if (same == false || !is_equal_between(gap.at, row)) found.deciding = &gap;
       if (gap.at + kShortly >= row) found.last = &gap;
       const auto draws = [](const TrailRun& run, const std::vector<size_t>& all) {
-        return std::ranges::any_of(all, [&](size_t one) { return draws_random_numbers(run, one); });
+        return std::ranges::any_of(all, [&](size_t item) { return draws_random_numbers(run, item); });
       };
       if (draws(a_, rows.a) != draws(b_, rows.b)) found.last_random = &gap;
     }

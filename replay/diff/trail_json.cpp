@@ -29,9 +29,10 @@ Json caller_json(const capture::TrailCaller& caller) {
   return json;
 }
 
-Json configuration_json(const capture::TrailConfiguration* one) {
-  if (one == nullptr) return {};
-  return {{"grid", one->grid}, {"block", one->block}, {"shared_bytes", one->shared_bytes}};
+Json configuration_json(const capture::TrailConfiguration* configuration) {
+  if (configuration == nullptr) return {};
+  return {
+      {"grid", configuration->grid}, {"block", configuration->block}, {"shared_bytes", configuration->shared_bytes}};
 }
 
 Json digest_json(const TrailRow& row) {

@@ -110,7 +110,7 @@ Notes notes_of(const TrailRun& a, const TrailRun& b, const TrailAlignment& align
                                   count_text(run->trail.missing, "launch")));
     }
   }
-  for (std::string& one : other_machine(a, b)) notes.push_back(std::move(one));
+  for (std::string& text : other_machine(a, b)) notes.push_back(std::move(text));
   return notes;
 }
 

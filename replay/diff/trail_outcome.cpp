@@ -60,9 +60,9 @@ Compared compare_files(const TrailRun& a, const std::string& file_b, Width width
   return compared;
 }
 
-std::string number_of(const Json& count, const char* one, const char* many) {
+std::string number_of(const Json& count, const char* singular, const char* many) {
   const auto number = count.get<int64_t>();
-  return fmt::format("{} {}", thousands(number), number == 1 ? one : many);
+  return fmt::format("{} {}", thousands(number), number == 1 ? singular : many);
 }
 
 // Returns "Equal: 5,312 launches, 214 copies".
@@ -89,8 +89,8 @@ void add_counts(Json& sum, const Json& more) {
 // Returns the rank at which the runs part first: after the fewest collectives, through which it then reaches the
 // others. If several have as few, not the rank that sees it in a collective's result.
 size_t first_rank(const std::vector<Compared>& ranks) {
-  const auto key = [](const Compared& one) {
-    return std::tuple(one.is_equal(), one.collectives, one.at_collective, one.row);
+  const auto key = [](const Compared& compared) {
+    return std::tuple(compared.is_equal(), compared.collectives, compared.at_collective, compared.row);
   };
   return static_cast<size_t>(std::ranges::min_element(ranks, {}, key) - ranks.begin());
 }
@@ -104,15 +104,15 @@ TrailOutcome outcome_of_folders(const std::string& folder_a, const std::string& 
   Json sums = Json::object(), all = Json::array();
   Lines list;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const Compared& one = ranks[i];
-    add_counts(sums, one.json["compared"]);
+    const Compared& rank = ranks[i];
+    add_counts(sums, rank.json["compared"]);
     Json json = {{"rank", files[i].rank}, {"a", files[i].a}, {"b", files[i].b}};
-    for (const char* name : {"equal", "first", "after"}) json[name] = one.json[name];
+    for (const char* name : {"equal", "first", "after"}) json[name] = rank.json[name];
     if (!json["first"].is_null()) json["first"]["rank"] = files[i].rank;
-    json["collectives"] = one.is_equal() ? Json() : Json(one.collectives);
+    json["collectives"] = rank.is_equal() ? Json() : Json(rank.collectives);
     all.push_back(std::move(json));
     const std::string place =
-        one.is_equal() ? "equal" : fmt::format("after {} collectives {}", thousands(one.collectives), one.place);
+        rank.is_equal() ? "equal" : fmt::format("after {} collectives {}", thousands(rank.collectives), rank.place);
     list.add("  rank {}: {}", files[i].rank, place);
   }
   if (ranks[first].is_equal()) {
@@ -136,13 +136,13 @@ class TrailOperand {
     if (!is_folder(path)) run_ = read_trail_run(path);
   }
 
-  TrailOutcome compare_with(const std::string& other, size_t columns, size_t begun) const {
-    if (is_folder(other) == run_.has_value()) {
+  TrailOutcome compare_with(const std::string& other_path, size_t columns, size_t begun) const {
+    if (is_folder(other_path) == run_.has_value()) {
       throw BadInput(
-          fmt::format("{} and {}: compare two files, or two folders with a file for each rank", path_, other));
+          fmt::format("{} and {}: compare two files, or two folders with a file for each rank", path_, other_path));
     }
-    return run_ ? outcome_of_files(*run_, other, {columns, begun + 14})
-                : outcome_of_folders(path_, other, {columns, begun + 26});
+    return run_ ? outcome_of_files(*run_, other_path, {columns, begun + 14})
+                : outcome_of_folders(path_, other_path, {columns, begun + 26});
   }
 
  private:
@@ -156,8 +156,8 @@ const Json& side_of(const Json& first) { return first["a"].is_null() ? first["b"
 // Returns how often a run parted from A at each launch, the most frequent first.
 Json varying_launches(const std::vector<TrailOutcome>& outcomes) {
   std::map<std::tuple<std::string, int64_t, std::string>, int64_t> runs;  // by rank, row and kernel
-  for (const TrailOutcome& one : outcomes) {
-    const Json& first = one.json["first"];
+  for (const TrailOutcome& outcome : outcomes) {
+    const Json& first = outcome.json["first"];
     if (first.is_null()) continue;
     const Json& side = side_of(first);
     ++runs[{first["rank"].is_null() ? "" : first["rank"], side["row"].get<int64_t>(), side["kernel"]}];
@@ -168,9 +168,9 @@ Json varying_launches(const std::vector<TrailOutcome>& outcomes) {
     varies.push_back(
         {{{"kernel", kernel}, {"row", row}, {"rank", rank.empty() ? Json() : Json(rank)}, {"runs", count}}, count});
   }
-  std::ranges::stable_sort(varies, std::greater(), [](const auto& one) { return one.second; });
+  std::ranges::stable_sort(varies, std::greater(), [](const auto& entry) { return entry.second; });
   Json json = Json::array();
-  for (auto& [one, count] : varies) json.push_back(std::move(one));
+  for (auto& [entry, count] : varies) json.push_back(std::move(entry));
   return json;
 }
 
@@ -189,13 +189,13 @@ TrailOutcome joined_outcome(const std::vector<std::string>& operands, std::vecto
         {{"b", operands[i + 1]}, {"equal", outcomes[i].json["equal"]}, {"first", outcomes[i].json["first"]}});
     outcome.text.add("  {}: {}", operands[i + 1], outcomes[i].headline);
   }
-  const auto differ = std::ranges::count_if(outcomes, [](const TrailOutcome& one) { return !one.is_equal(); });
+  const auto differ = std::ranges::count_if(outcomes, [](const TrailOutcome& item) { return !item.is_equal(); });
   outcome.json["runs"] = std::move(runs);
   outcome.json["varies"] = varying_launches(outcomes);
-  for (const Json& one : outcome.json["varies"]) {
+  for (const Json& item : outcome.json["varies"]) {
     constexpr size_t kName = 40;
-    const std::string kernel = short_name(one["kernel"].get<std::string>(), kName);
-    outcome.text.add("  {} of {} part first at row {}, {}", one["runs"].dump(), outcomes.size(), one["row"].dump(),
+    const std::string kernel = short_name(item["kernel"].get<std::string>(), kName);
+    outcome.text.add("  {} of {} part first at row {}, {}", item["runs"].dump(), outcomes.size(), item["row"].dump(),
                      kernel.empty() ? "no launch" : kernel);
   }
   outcome.headline = differ == 0

@@ -75,7 +75,7 @@ std::vector<RankFiles> paired_ranks(const std::string& folder_a, const std::stri
   std::vector<RankFiles> pairs;
   for (const auto& [rank, file] : a) pairs.push_back({rank, file, b[rank]});
   std::ranges::stable_sort(pairs, {},
-                           [](const RankFiles& one) { return text::parse_number<int64_t>(one.rank).value_or(0); });
+                           [](const RankFiles& files) { return text::parse_number<int64_t>(files.rank).value_or(0); });
   return pairs;
 }
 

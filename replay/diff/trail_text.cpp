@@ -24,16 +24,16 @@ bool is_plausible(double number) { return std::isfinite(number) && std::abs(numb
 
 std::string callers_of_row(const capture::TrailCaller& caller) {
   std::string text;
-  for (const std::string* one : {&caller.label, &caller.node, &caller.operation, &caller.python}) {
-    if (!one->empty()) text += (text.empty() ? "" : ", ") + *one;
+  for (const std::string* item : {&caller.label, &caller.node, &caller.operation, &caller.python}) {
+    if (!item->empty()) text += (text.empty() ? "" : ", ") + *item;
   }
   return text;
 }
 
-std::string configuration_text(const capture::TrailConfiguration* one) {
-  if (one == nullptr) return "(unknown)";
-  return fmt::format("grid [{}], block [{}], {} bytes shared", fmt::join(one->grid, ","), fmt::join(one->block, ","),
-                     one->shared_bytes);
+std::string configuration_text(const capture::TrailConfiguration* configuration) {
+  if (configuration == nullptr) return "(unknown)";
+  return fmt::format("grid [{}], block [{}], {} bytes shared", fmt::join(configuration->grid, ","),
+                     fmt::join(configuration->block, ","), configuration->shared_bytes);
 }
 
 // Returns where it is, what it is, and what it wrote.
@@ -89,8 +89,8 @@ void add_first(Lines& lines, const TrailRun& a, const TrailRun& b, const TrailPa
     add_labelled(lines, "called by", callers, columns);
   }
   if (part.is_pair()) add_pair(lines, a, b, part, columns);
-  add_labelled(lines, "cause", part.cause.empty() ? "the trails do not tell" : part.cause, columns);
-  for (const std::string& one : part.evidence) add_labelled(lines, "", "- " + one, columns);
+  add_labelled(lines, "cause", part.cause.empty() ? "the trails do not show it" : part.cause, columns);
+  for (const std::string& text : part.evidence) add_labelled(lines, "", "- " + text, columns);
 }
 
 }  // namespace
