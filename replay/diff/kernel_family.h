@@ -1,7 +1,6 @@
 // Which library or compiler a kernel comes from, by its name.
 #pragma once
 
-#include <initializer_list>
 #include <string_view>
 
 namespace msda::replay {
@@ -13,8 +12,5 @@ bool is_of_library(std::string_view demangled);
 // Returns whether Triton compiled the kernel: it then has the name of a Python function. Takes the name as the driver
 // gives it.
 bool is_of_triton(std::string_view name);
-
-// Returns whether the text has one of these words in it.
-bool has_any(std::string_view text, std::initializer_list<std::string_view> words);
 
 }  // namespace msda::replay

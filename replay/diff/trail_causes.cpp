@@ -68,7 +68,7 @@ Evidence other_scale(const PartingCase& parting) {
   };
   const auto scales = [](const TrailRun& run) {
     return std::ranges::any_of(run.trail.kernels, [](const auto& kernel) {
-      return has_any(kernel.name, {"amp_update_scale", "amp_non_finite", "amp_foreach_non_finite"});
+      return record::has_any(kernel.name, {"amp_update_scale", "amp_non_finite", "amp_foreach_non_finite"});
     });
   };
   constexpr uint64_t kMost = 16;
@@ -87,9 +87,12 @@ Evidence other_scale(const PartingCase& parting) {
 
 Evidence loss_scale(const PartingCase& parting) {
   const auto of_scaler = [](const TrailRun& run, size_t row) {
-    const auto names_scaler = [](const std::string& text) { return has_any(text, {"grad_scaler", "GradScaler"}); };
+    const auto names_scaler = [](const std::string& text) {
+      return record::has_any(text, {"grad_scaler", "GradScaler"});
+    };
     return is_called_by(run, row, names_scaler) ||
-           has_any(run.kernel(row).name, {"amp_update_scale", "amp_non_finite_check", "amp_foreach_non_finite"});
+           record::has_any(run.kernel(row).name,
+                           {"amp_update_scale", "amp_non_finite_check", "amp_foreach_non_finite"});
   };
   if (!parting.any(of_scaler)) return other_scale(parting);
   return "it is called by the gradient scaler, or is the kernel with which that looks for overflow";
@@ -168,7 +171,8 @@ Evidence other_gpu(const PartingCase& parting) {
 // Returns whether it is a TF32 kernel, by cuBLAS's and cuDNN's names; s1688 with float16 is another instruction.
 bool names_tf32(const TrailRun& run, size_t row) {
   const std::string& name = run.kernel(row).name;
-  return has_any(name, {"tf32", "TF32"}) || (has_any(name, {"s1688"}) && !has_any(name, {"f16", "fp16", "h1688"}));
+  return record::has_any(name, {"tf32", "TF32"}) ||
+         (record::has_any(name, {"s1688"}) && !record::has_any(name, {"f16", "fp16", "h1688"}));
 }
 
 Evidence tf32(const PartingCase& parting) {
@@ -347,7 +351,7 @@ constexpr CauseRule kRules[] = {
 
 bool draws_random_numbers(const TrailRun& run, size_t row) {
   const auto matches = [](const std::string& text) {
-    return record::draws_random_numbers(text) || has_any(text, {"aten::rand"});
+    return record::draws_random_numbers(text) || record::has_any(text, {"aten::rand"});
   };
   return matches(name_of_kernel(run, row)) || is_called_by(run, row, matches);
 }

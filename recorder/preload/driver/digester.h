@@ -1,6 +1,7 @@
 // Computes digests of device memory on a launch's own stream; no thread has to wait for them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,16 @@ namespace msda::record {
 struct DeviceRange {
   uint64_t address, bytes;
 };
+
+inline bool overlap(const DeviceRange& a, const DeviceRange& b) {
+  return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
+}
+// Returns whether any of some ranges overlaps any of the others.
+inline bool overlap(std::span<const DeviceRange> some, std::span<const DeviceRange> others) {
+  return std::ranges::any_of(some, [&](const DeviceRange& a) {
+    return std::ranges::any_of(others, [&](const DeviceRange& b) { return overlap(a, b); });
+  });
+}
 
 // Digests being computed. When they are ready, everything that was enqueued on the stream before them has finished.
 class Digests {

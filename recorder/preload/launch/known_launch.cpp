@@ -23,14 +23,6 @@ std::vector<DeviceRange> ranges_of(const adapters::Call& call) {
   return ranges;
 }
 
-bool overlap(std::span<const DeviceRange> some, std::span<const DeviceRange> others) {
-  return std::ranges::any_of(some, [&](const DeviceRange& a) {
-    return std::ranges::any_of(others, [&](const DeviceRange& b) {
-      return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
-    });
-  });
-}
-
 std::vector<size_t> tables_among(std::span<const DeviceRange> inputs, const std::vector<DeviceRange>& read) {
   std::vector<size_t> tables;
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -23,10 +23,6 @@ void add_memory(const DeviceRange& range, Reach& reach) {
   }
 }
 
-bool share_memory(const DeviceRange& first, const DeviceRange& second) {
-  return first.address < second.address + second.bytes && second.address < first.address + first.bytes;
-}
-
 constexpr uint64_t kBytesOfWord = sizeof(uint64_t);
 
 }  // namespace
@@ -65,7 +61,7 @@ bool reads_what_left(const std::vector<GraphStep>& steps, const Reach& reach) {
     read.push_back(range_of(copy->from, *copy));
   }
   return std::ranges::any_of(written, [&](const DeviceRange& output) {
-    return std::ranges::any_of(read, [&](const DeviceRange& input) { return share_memory(output, input); });
+    return std::ranges::any_of(read, [&](const DeviceRange& input) { return overlap(output, input); });
   });
 }
 

@@ -35,13 +35,7 @@ void RowDigests::add(uint64_t row, std::span<const RowPart> parts, cuda::Context
 bool RowDigests::must_flush_before(std::span<const DeviceRange> ranges, cuda::Context context,
                                    cuda::Stream stream) const {
   if (ranges_.empty()) return false;
-  if (context != context_ || stream != stream_) return true;
-  const auto overlaps = [](const DeviceRange& a, const DeviceRange& b) {
-    return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
-  };
-  return std::ranges::any_of(ranges, [&](const DeviceRange& range) {
-    return std::ranges::any_of(ranges_, [&](const DeviceRange& waiting) { return overlaps(range, waiting); });
-  });
+  return context != context_ || stream != stream_ || overlap(ranges, ranges_);
 }
 
 void RowDigests::flush() {

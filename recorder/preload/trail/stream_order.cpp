@@ -43,17 +43,12 @@ void StreamOrder::begin(cuda::Stream stream, size_t number) {
 
 bool StreamOrder::is_unordered(std::span<const DeviceRange> reaches) const {
   const Clock& clock = streams_[current_].clock;
-  const auto overlaps = [](const DeviceRange& a, const DeviceRange& b) {
-    return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
-  };
   for (size_t i = 0; i < streams_.size(); ++i) {
     if (i == current_) continue;
     const uint64_t known = i < clock.size() ? clock[i] : 0;
     const auto& last = streams_[i].last;
     for (auto work = last.rbegin(); work != last.rend() && work->number > known; ++work) {
-      for (const DeviceRange& written : work->writes) {
-        if (std::ranges::any_of(reaches, [&](auto& range) { return overlaps(range, written); })) return true;
-      }
+      if (overlap(reaches, work->writes)) return true;
     }
   }
   return false;
