@@ -160,6 +160,21 @@ TEST(WrittenParts, AWordThatManyLaunchesDifferInIsIndifferentThoughItMayBeASize)
   EXPECT_EQ(launches.next({8, 4096}, {0, 48, 20}), "?");
 }
 
+// Or that hold one of two values each, so that no launch has the words of an earlier one.
+TEST(WrittenParts, WordsThatHoldOneOfTwoValuesAreIndifferentOnceLaunchesOfManyCombinationsWroteTheSame) {
+  Launches launches;
+  std::mt19937 random(1);
+  const auto next = [&] {
+    std::vector<uint64_t> words;
+    for (int i = 0; i < 24; ++i) words.push_back(random() % 2 == 0 ? 128 : 64);
+    launches.skip(64);
+    return launches.next(words, {0, 48, 20});
+  };
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(next(), "?");
+  for (int i = 10; i < 60; ++i) next();
+  for (int i = 60; i < 70; ++i) EXPECT_EQ(next(), "0+0:48");
+}
+
 // Or like an address: in three other launches.
 TEST(WrittenParts, AWordThatIsAnAddressInSomeLaunchesMayBeIndifferent) {
   Launches launches;

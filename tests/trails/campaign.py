@@ -125,13 +125,16 @@ class Campaign:
     def work(self):
         self.programs.run_client(self.arguments)  # compiles, and lets the tuner choose
         with concurrent.futures.ThreadPoolExecutor(self.chosen.jobs) as pool:
-            begun = [(kind, number, [self.first_run(kind, number, pool), self.second_run(kind, number, pool)])
-                     for number in range(self.chosen.pairs) for kind in self.chosen.kinds]
-            for kind, number, runs in begun:
-                row = self.judge_pair(kind, number, runs)
-                self.done_with(kind, number)
-                self.keep_rows(row)
-                progress(f"campaign: {kind} {number}: {row['wrong'] or 'right'}")
+            try:
+                begun = [(kind, number, [self.first_run(kind, number, pool), self.second_run(kind, number, pool)])
+                         for number in range(self.chosen.pairs) for kind in self.chosen.kinds]
+                for kind, number, runs in begun:
+                    row = self.judge_pair(kind, number, runs)
+                    self.done_with(kind, number)
+                    self.keep_rows(row)
+                    progress(f"campaign: {kind} {number}: {row['wrong'] or 'right'}")
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # an interrupt ends with the runs under way, not with all
 
 
 def judged(rows):

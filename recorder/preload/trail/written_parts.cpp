@@ -168,13 +168,16 @@ bool LaunchVariant::has(const std::vector<std::byte>& words) const {
 }
 
 // Notes that a launch whose word is this one wrote equal parts. Returns whether enough launches did: words in unused
-// places of a kernel's structures hold what was on the stack before, and that may look like a size or an address.
+// places of a kernel's structures hold what was on the stack before, and that may look like a size or an address. Many
+// places hold one of two values, in ever new combinations. A size may be one of two as well, and what it decides may
+// have been in memory already: so it takes many launches, unless there are several values.
 bool LaunchVariant::is_seen_to_differ(size_t word, uint64_t value) {
-  constexpr size_t kEnough = 3;
-  std::vector<uint64_t>& seen = seen_to_differ_[word];
-  const bool is_new = value == spool::TrailRow::kAddress || std::ranges::find(seen, value) == seen.end();
-  if (seen.size() < kEnough && is_new) seen.push_back(value);
-  return seen.size() >= kEnough;
+  constexpr size_t kEnoughValues = 3;
+  constexpr int kEnoughLaunches = 16;
+  auto& [values, launches] = seen_to_differ_[word];
+  const bool is_new = value == spool::TrailRow::kAddress || std::ranges::find(values, value) == values.end();
+  if (values.size() < kEnoughValues && is_new) values.push_back(value);
+  return ++launches >= kEnoughLaunches || values.size() >= kEnoughValues;
 }
 
 // Two launches with other parameters write equal parts: then the words that differ do not decide what is written while

@@ -78,8 +78,12 @@ class LaunchVariant {
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
   bool is_sparse_ = false;
-  std::vector<bool> is_indifferent_;                        // words by number; empty: none
-  std::map<size_t, std::vector<uint64_t>> seen_to_differ_;  // words that may be sizes or addresses, in other launches
+  std::vector<bool> is_indifferent_;  // words by number; empty: none
+  struct OtherLaunches {
+    std::vector<uint64_t> values;
+    int count = 0;
+  };
+  std::map<size_t, OtherLaunches> seen_to_differ_;  // by word that may be a size or an address
   uint64_t bytes_to_compare_ = kBytesToCompare;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it writes addresses, or nothing can be learnt
