@@ -23,6 +23,7 @@ void add_doctor_command(CLI::App& app, int& status);
 void add_export_command(CLI::App& app, int& status);
 void add_poison_worker_command(CLI::App& app, int& status);
 void add_report_command(CLI::App& app, int& status);
+void add_explain_command(CLI::App& app, int& status);
 void add_survey_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 

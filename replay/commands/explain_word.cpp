@@ -1,0 +1,132 @@
+// msda-replay explain: what a word that the commands print means.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <memory>
+
+#include "recorder/text/closest.h"
+#include "replay/base/errors.h"
+#include "replay/base/options.h"
+#include "replay/base/output.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
+#include "replay/report/explained_words.h"
+#include "replay/report/page.h"
+#include "replay/report/terminal.h"
+
+namespace msda::replay {
+namespace {
+
+struct ExplainOptions : Options {
+  std::string word;
+};
+
+// "Order-only" becomes "order_only".
+std::string as_named(std::string word) {
+  for (char& c : word) c = c == '-' ? '_' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return word;
+}
+
+std::vector<ExplainedWord> meanings_of(const std::string& word) {
+  std::vector<ExplainedWord> meanings;
+  std::vector<std::string> known;
+  for (const ExplainedWord& explained : explained_words()) {
+    known.push_back(explained.name);
+    if (as_named(explained.name) == as_named(word)) meanings.push_back(explained);
+  }
+  if (!meanings.empty()) return meanings;
+  const std::string meant = text::closest(as_named(word), known);
+  throw BadInput(fmt::format("explain: no page explains \"{}\"{}; msda-replay explain lists all words", word,
+                             meant.empty() ? "" : fmt::format("; did you mean {}?", meant)));
+}
+
+// Paragraphs are wrapped; lines of transcripts stay lines.
+void print_markdown(const std::string& markdown, Page& page) {
+  std::string paragraph;
+  const auto end_paragraph = [&] {
+    const bool is_item = paragraph.starts_with("- ");
+    if (!paragraph.empty()) page.paragraph({Span(paragraph)}, is_item ? 2 : 0, is_item ? 4 : 0);
+    paragraph.clear();
+  };
+  for (size_t at = 0; at < markdown.size();) {
+    const size_t end = std::min(markdown.find('\n', at), markdown.size());
+    const std::string line = markdown.substr(at, end - at);
+    at = end + 1;
+    const size_t indent = line.find_first_not_of(' ');
+    const bool is_transcript = indent != line.npos && indent >= 4;
+    if (line.empty() || is_transcript || line.starts_with("- ")) end_paragraph();
+    if (line.empty()) {
+      page.blank();
+    } else if (is_transcript) {
+      page.paragraph({Span(line.substr(indent))}, indent, indent + 2);
+    } else {
+      paragraph += (paragraph.empty() ? "" : " ") + line.substr(indent);
+    }
+  }
+  end_paragraph();
+}
+
+void print_meanings(const std::vector<ExplainedWord>& meanings) {
+  Page page(terminal_of_stdout("auto"));
+  for (const ExplainedWord& word : meanings) {
+    if (&word != &meanings.front()) page.blank();
+    page.paragraph({Span(Style::kBold, word.name), Span(fmt::format(": {} ({})", word.meant_as, word.address))});
+    page.blank();
+    const size_t begin = word.explanation.find_first_not_of('\n'), last = word.explanation.find_last_not_of('\n');
+    if (begin != word.explanation.npos) print_markdown(word.explanation.substr(begin, last + 1 - begin), page);
+  }
+  print_raw(page.text());
+}
+
+void print_all() {
+  Page page(terminal_of_stdout("auto"));
+  std::string meant_as, names;
+  const auto end_kind = [&] {
+    if (names.empty()) return;
+    page.line(meant_as + ":");
+    page.paragraph({Span(names)}, 2, 2);
+    names.clear();
+  };
+  for (const ExplainedWord& word : explained_words()) {
+    if (word.meant_as != meant_as) end_kind();
+    meant_as = word.meant_as;
+    names += (names.empty() ? "" : ", ") + unbroken(word.name);
+  }
+  end_kind();
+  page.line("next: msda-replay explain " + explained_words().front().name);
+  print_raw(page.text());
+}
+
+int run_explain(const ExplainOptions& options) {
+  const std::vector<ExplainedWord> meanings = options.word.empty() ? explained_words() : meanings_of(options.word);
+  if (!options.json.empty()) {
+    nlohmann::ordered_json json = {{"words", nlohmann::ordered_json::array()}};
+    for (const ExplainedWord& word : meanings) {
+      json["words"].push_back({{"name", word.name},
+                               {"meant_as", word.meant_as},
+                               {"address", word.address},
+                               {"explanation", word.explanation}});
+    }
+    write_json(options.json, json);
+  } else if (options.word.empty()) {
+    print_all();
+  } else {
+    print_meanings(meanings);
+  }
+  return kWithinTolerance;
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command = app.add_subcommand("explain", "Say what a cause, a verdict or a term means");
+  command->add_option("WORD", options->word, "As the commands print it, such as cell_boundary; none: lists all words");
+  add_json(*command, *options);
+  command->footer("Exit status: 0 explained, 2 bad usage, or no such word.");
+  command->callback([options, &status] { status = run_explain(*options); });
+}
+
+}  // namespace msda::replay
