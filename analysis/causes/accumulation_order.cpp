@@ -18,11 +18,11 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   if (s.reduced()) return std::nullopt;
   const auto pair = best_pair(s);
   if (!pair || !pair->same_landing()) return std::nullopt;
-  const Addends observed = s.call.addends(s.observed.conventions, s.id, s.cache);
+  const Addends observed = s.observed.version_of(s.call).addends(s.id, s.cache);
   if (observed.values.size() < 3) return std::nullopt;  // two addends have one sum
   const double observed_sum = observed.exact_sum();
   // float64 stands for the exact sum of exact addends.
-  const Addends expected = s.against_float64 ? Addends{} : s.call.addends(s.expected.conventions, s.id, s.cache);
+  const Addends expected = s.against_float64 ? Addends{} : s.expected.version_of(s.call).addends(s.id, s.cache);
   const double expected_sum = s.against_float64 ? s.expected_value : expected.exact_sum();
 
   const double difference = s.observed_value - s.expected_value;

@@ -27,7 +27,7 @@ AtFault rounding_fault(const Suspect& s) {
 std::optional<Evaluation> way_of(const Suspect& s, const Side& side, const Match& match) {
   const Axes axes = s.call.axes(s.id);
   if (axes.empty() || axes[0].size != 0) return std::nullopt;
-  for (const Evaluation& way : s.call.evaluations(side.conventions, axes[0], side.arithmetic_of(s.id.gradient))) {
+  for (const Evaluation& way : side.version_of(s.call).evaluations(axes[0], side.arithmetic_of(s.id.gradient))) {
     if (way.landing == match.place[0]) return way;
   }
   return std::nullopt;
@@ -42,10 +42,11 @@ bool only_16_bits_explain(const Suspect& s) {
 }
 
 ArithmeticNames arithmetic_names(const Suspect& s) {
-  const msda_dialect observed = s.observed.conventions.dialect, expected = s.expected.conventions.dialect;
-  if (s.against_float64) return {s.call.arithmetic_name(s.observed.conventions), "float64"};
+  const std::string observed = s.observed.version_of(s.call).arithmetic_name();
+  const std::string expected = s.expected.version_of(s.call).arithmetic_name();
+  if (s.against_float64) return {observed, "float64"};
   if (observed == expected) return {s.observed.name, s.expected.name};
-  return {msda_dialect_name(observed), msda_dialect_name(expected)};
+  return {observed, expected};
 }
 
 std::optional<MatchPair> best_pair(const Suspect& s) {

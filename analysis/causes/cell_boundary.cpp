@@ -46,7 +46,8 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
   if (auto jump = jump_without_cells(s)) return jump;
   const auto crossing = find_crossing(s);
   // Between sides of one dialect a clip that only one of them reached is rounding too, not a choice of subgradient.
-  const bool same_dialect = s.observed.conventions.dialect == s.expected.conventions.dialect;
+  const bool same_dialect =
+      s.observed.version_of(s.call).arithmetic_name() == s.expected.version_of(s.call).arithmetic_name();
   if (!crossing || (!crossing->other_cell && !same_dialect)) return std::nullopt;
   Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s)};
   if (!s.wants_reasons) return diagnosis;

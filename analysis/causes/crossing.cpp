@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 
+#include "analysis/model/dialects.h"
+
 namespace msda::analysis {
 namespace {
 
@@ -21,7 +23,7 @@ bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
   const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
   const Axes axes = s.call.axes(s.id);
   for (size_t axis = 0; axis < axes.size(); ++axis) {
-    const auto all = s.call.landings(side.conventions, axes[axis], precision);
+    const auto all = side.version_of(s.call).landings(axes[axis], precision);
     if (std::ranges::find(all, match.place[axis]) == all.end()) return false;
   }
   return true;
@@ -65,7 +67,7 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
   crossing.axis = *differs;
   crossing.at = axes[*differs];
   const auto precision = Precision::of(s.observed.arithmetic_of(s.id.gradient));
-  crossing.exact = s.call.coordinate(s.observed.conventions, crossing.at, precision).exact;
+  crossing.exact = s.observed.version_of(s.call).coordinate(crossing.at, precision).exact;
   crossing.boundary = nearest_boundary(crossing.exact);
   crossing.distance = crossing.exact - crossing.boundary;
   const double magnitude = std::max(std::abs(crossing.boundary), std::abs(crossing.exact));
@@ -77,7 +79,7 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
 
 SideCoordinate side_coordinate(const Suspect& s, const Crossing& crossing, const Side& side, const Match& match) {
   const msda_dtype type = side.arithmetic_of(s.id.gradient) == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32;
-  const auto ways = s.call.evaluations(side.conventions, crossing.at, type);
+  const auto ways = side.version_of(s.call).evaluations(crossing.at, type);
   const Landing& landing = match.place[crossing.axis];
   for (const Evaluation& way : ways) {
     if (way.landing != landing) continue;
@@ -110,7 +112,7 @@ Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
     const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
     Evidence side_evidence = Evidence::object();
     side_evidence["side"] = side.name;
-    side_evidence["dialect"] = msda_dialect_name(side.conventions.dialect);
+    if (const Dialects* dialects = side.version_of(s.call).dialects()) side_evidence["dialect"] = dialects->dialect();
     if (at.coordinate) {
       side_evidence["coordinate"] = number(*at.coordinate);
       side_evidence["coordinate_hex"] = at.hex;
@@ -118,7 +120,7 @@ Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
     side_evidence["evaluation"] = at.evaluation;
     side_evidence["cell"] = at.cell;
     side_evidence["clipped"] = match.place[crossing.axis].clipped;
-    side_evidence["coordinate_error_bound"] = number(s.call.coordinate(side.conventions, crossing.at, precision).error);
+    side_evidence["coordinate_error_bound"] = number(side.version_of(s.call).coordinate(crossing.at, precision).error);
     side_evidence["gradient_there"] = number(match.element.value);
     side_evidence["rounding_bound"] = number(match.bound);
     return side_evidence;

@@ -58,7 +58,7 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
       evidence["side"] = side->name;
       const Axes axes = s.call.axes(s.id);
       for (size_t axis = 0; axis < axes.size(); ++axis) {
-        const auto ways = s.call.evaluations(side->conventions, axes[axis], type);
+        const auto ways = side->version_of(s.call).evaluations(axes[axis], type);
         evidence[std::string(1, axis_name(axis))] = number(ways[0].coordinate);
       }
       coordinates.push_back(evidence);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/causes/causes.h"
+#include "analysis/model/hypotheses.h"
 
 namespace msda::analysis {
 namespace {
@@ -22,8 +23,11 @@ bool may_round_to_0(const Suspect& s, const Side& side, double exact) {
 
 std::vector<std::string> matching_mistakes(const Suspect& s, const Side& side, const Explanation& explanation) {
   const Match& exact = explanation.exact();
-  auto mistakes = s.call.mistakes(side.conventions, s.id, exact.place, exact.element,
-                                  Precision::of(side.arithmetic_of(s.id.gradient)), s.cache);
+  const Hypotheses* hypotheses = side.version_of(s.call).hypotheses();
+  auto mistakes = hypotheses == nullptr
+                      ? std::vector<Mistake>{}
+                      : hypotheses->mistakes(s.id, exact.place, exact.element,
+                                             Precision::of(side.arithmetic_of(s.id.gradient)), s.cache);
   if (!may_round_to_0(s, side, exact.element.value)) {
     mistakes.insert(mistakes.begin(), {"it had never been computed", 0});
   }

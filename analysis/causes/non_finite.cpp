@@ -26,13 +26,13 @@ std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
   std::optional<FirstNonFinite> first;
   const auto check = [&](const Side& side, const Match& match) {
     const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
-    return s.call.visit_inputs(side.conventions, s.id, match.place, precision, s.cache,
-                               [&](const char* name, const Tensor& tensor, int64_t flat) {
-                                 const double value = tensor.at(flat);
-                                 if (std::isfinite(value)) return false;
-                                 first = {fmt::format("inputs/{}", name), tensor.index_of(flat), value, true};
-                                 return true;
-                               });
+    return side.version_of(s.call).visit_inputs(
+        s.id, match.place, precision, s.cache, [&](const char* name, const Tensor& tensor, int64_t flat) {
+          const double value = tensor.at(flat);
+          if (std::isfinite(value)) return false;
+          first = {fmt::format("inputs/{}", name), tensor.index_of(flat), value, true};
+          return true;
+        });
   };
   if (check(s.observed, s.of_observed.exact())) return first;
   for (const auto& [side, explanation] :
@@ -49,13 +49,13 @@ std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
 std::optional<FirstNonFinite> check_stages(const Suspect& s) {
   std::optional<FirstNonFinite> first;
   const auto precision = Precision::of(s.observed.arithmetic_of(s.id.gradient));
-  s.call.visit_stages(s.observed.conventions, s.id, precision, s.cache,
-                      [&](const char* stage, const std::vector<double>& numbers) {
-                        const auto found = std::ranges::find_if(numbers, [](double x) { return !std::isfinite(x); });
-                        if (found == numbers.end()) return false;
-                        first = {fmt::format("stages/{}", stage), {}, *found, false, true};
-                        return true;
-                      });
+  s.observed.version_of(s.call).visit_stages(
+      s.id, precision, s.cache, [&](const char* stage, const std::vector<double>& numbers) {
+        const auto found = std::ranges::find_if(numbers, [](double x) { return !std::isfinite(x); });
+        if (found == numbers.end()) return false;
+        first = {fmt::format("stages/{}", stage), {}, *found, false, true};
+        return true;
+      });
   return first;
 }
 

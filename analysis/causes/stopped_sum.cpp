@@ -50,7 +50,7 @@ struct StoppedSide {
 std::optional<StoppedSide> stopped_count(const Suspect& s, const Side& side, const Explanation& explanation) {
   const Axes axes = s.call.axes(s.id);
   if (axes.empty() || std::ranges::find(explanation.matches, 0u) != explanation.matches.end()) return std::nullopt;
-  for (const Evaluation& way : s.call.evaluations(side.conventions, axes[0], side.arithmetic_of(s.id.gradient))) {
+  for (const Evaluation& way : side.version_of(s.call).evaluations(axes[0], side.arithmetic_of(s.id.gradient))) {
     const auto landed = [&](size_t i) { return explanation.candidates[i].place[0] == way.landing; };
     if (!way.stops || std::ranges::none_of(explanation.matches, landed)) continue;
     return StoppedSide{&side, explanation.value, way.name, {}, {}, {}};
@@ -65,7 +65,7 @@ std::optional<StoppedSide> stopped_sum(const Suspect& s, const Side& side, const
   const double roundings = static_cast<double>(exact.terms) * Precision::of(type).unit;
   const bool many = roundings > kNear;
   if (!many || !(std::abs(off) > kNear * exact.cancelled)) return std::nullopt;
-  StoppedSide found{&side, explanation.value, "", s.call.addends(side.conventions, s.id, s.cache), {}, {}};
+  StoppedSide found{&side, explanation.value, "", side.version_of(s.call).addends(s.id, s.cache), {}, {}};
   const double sum = found.addends.exact_sum(), magnitude = found.addends.magnitude();
   found.lost = lost_of(found.addends, type);
   found.tried = try_orders(found.addends, type, Orders::kAll, kOrders);

@@ -120,10 +120,10 @@ class Analysis {
     if (reference_) examine(*reference_, NonFinite::kAsTorch, false);
     examine(material_.float64, NonFinite::kMismatch, false);
     for (const Side& side : material_.replays) {
-      if (side.is_replay_beside(recorded_.conventions)) examine(side, NonFinite::kAsTorch, true);
+      if (side.is_replay_beside()) examine(side, NonFinite::kAsTorch, true);
     }
     for (const Side& side : material_.replays) {
-      if (side.is_replay_beside(recorded_.conventions)) continue;
+      if (side.is_replay_beside()) continue;
       state(recorded_, side);
       state(side, material_.float64);
     }

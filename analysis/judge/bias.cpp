@@ -67,7 +67,7 @@ std::map<int64_t, std::vector<Error>> errors_of(const Material& material, const 
     int exponent = 0;
     if (!digits.insert(std::llround(0x1p40 * std::frexp(std::abs(right), &exponent))).second) continue;
     const ElementId id = call.element_id(gradient, flat);
-    std::vector<double> added = call.addends(side.conventions, id, *cache).values;
+    std::vector<double> added = side.version_of(call).addends(id, *cache).values;
     addends += added.size();
     if (!has_own_addends(std::move(added))) continue;
     errors[unit_of(call, id)].push_back({value - right, right, control.of(gradient).at(flat) - right});

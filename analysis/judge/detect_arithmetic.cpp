@@ -57,7 +57,7 @@ class CountedChannels {
 }  // namespace
 
 double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, Cache& cache) {
-  const Addends addends = call.addends(side.conventions, id, cache);
+  const Addends addends = side.version_of(call).addends(id, cache);
   const Spread first = try_orders(addends, type, Orders::kLikely, 0, [](const Spread&) { return true; });
   return rounded_to(first.lowest, side.of(id.gradient).dtype);
 }
@@ -69,7 +69,7 @@ bool lie_to_one_side(const Call& call, const Side& side, const std::vector<Eleme
   double elements_seen = 0, lean = 0, lean_of_sums = 0;
   CountedChannels counted(call);
   for (const ElementId& id : elements) {
-    const Addends addends = call.addends(side.conventions, id, cache);
+    const Addends addends = side.version_of(call).addends(id, cache);
     const Spread spread = try_orders(addends, type, Orders::kLikely, kShuffles);
     const double middle = (spread.lowest + spread.highest) / 2, value = side.of(id.gradient).at(id.flat);
     if (value == middle || !counted.first(id, value, middle)) continue;

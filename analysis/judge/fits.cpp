@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analysis/model/evaluate.h"
+#include "analysis/model/hypotheses.h"
 
 namespace msda::analysis {
 namespace {
@@ -123,14 +124,16 @@ std::vector<bool> TriedElements::held(const Call& call, const Tried& tried) cons
 
 std::vector<std::string> fitting_alternatives(const Call& call, const Side& side, const std::vector<Group>& groups,
                                               const Tolerance& tolerance) {
+  const Hypotheses* hypotheses = call.hypotheses();
+  if (hypotheses == nullptr) return {};
   const TriedElements tried(call, side, groups, tolerance);
   if (!tried.are_unexplained()) return {};
   std::vector<std::string> fits;
-  for (const Alternative& alternative : call.alternatives()) {
+  for (const Alternative& alternative : hypotheses->alternatives()) {
     if (tried.fit(*alternative.call)) fits.push_back(alternative.text);
   }
   std::ranges::stable_sort(fits, {}, [](const std::string& text) { return std::ranges::count(text, ' '); });
-  if (!call.names_fewest_changes()) return fits;
+  if (!hypotheses->names_fewest_changes()) return fits;
   std::vector<std::string> fewest;
   for (const std::string& text : fits) {
     const auto is_part = [&](const std::string& kept) { return text.find(kept) != std::string::npos; };

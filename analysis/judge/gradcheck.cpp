@@ -9,6 +9,7 @@
 
 #include "analysis/judge/detect_arithmetic.h"
 #include "analysis/model/explain.h"
+#include "analysis/model/forward.h"
 #include "kernels/parallel.h"
 
 namespace msda::analysis {
@@ -22,8 +23,7 @@ struct Slope {
   double error = 0;
 };
 
-Slope slope_through(const Call& call, const Conventions& conventions, const ElementId& id, double x,
-                    const std::array<double, 4>& nodes) {
+Slope slope_through(const Call& call, const ElementId& id, double x, const std::array<double, 4>& nodes) {
   Slope slope;
   for (size_t i = 0; i < nodes.size(); ++i) {
     // Lagrange's weight of node i in the derivative.
@@ -38,7 +38,7 @@ Slope slope_through(const Call& call, const Conventions& conventions, const Elem
       }
       weight += product;
     }
-    const Loss loss = call.loss_at(conventions, id, nodes[i]);
+    const Loss loss = call.forward()->loss_at(id, nodes[i]);
     slope.value += weight * loss.value;
     // Weights of pixels have a few roundings, and cubic ones intermediate results up to 9.
     slope.error += static_cast<double>(std::abs(weight) * loss.magnitude) * 64 * kFloat64Unit;
@@ -53,9 +53,9 @@ double input_at(const Call& call, const ElementId& id) {
 }
 
 // Returns the derivative with respect to an input in which the operator is linear: all but coordinates.
-std::optional<Derivatives> linear_derivative(const Call& call, const Conventions& conventions, const ElementId& id) {
+std::optional<Derivatives> linear_derivative(const Call& call, const ElementId& id) {
   const double x = input_at(call, id), step = std::max(1.0, std::abs(x));
-  const Loss above = call.loss_at(conventions, id, x + step), below = call.loss_at(conventions, id, x - step);
+  const Loss above = call.forward()->loss_at(id, x + step), below = call.forward()->loss_at(id, x - step);
   const auto slope = static_cast<double>((above.value - below.value) / (2 * static_cast<long double>(step)));
   if (!std::isfinite(slope)) return std::nullopt;
   Derivatives found{slope, slope, slope, slope, 0, false};
@@ -65,18 +65,17 @@ std::optional<Derivatives> linear_derivative(const Call& call, const Conventions
 
 }  // namespace
 
-std::optional<Derivatives> derivatives_of(const Call& call, const Conventions& conventions, const ElementId& id,
-                                          const Precision& precision) {
-  const auto moved = call.moved_axis(id);
-  if (!moved) return linear_derivative(call, conventions, id);
+std::optional<Derivatives> derivatives_of(const Call& call, const ElementId& id, const Precision& precision) {
+  const auto moved = call.forward()->moved_axis(id);
+  if (!moved) return linear_derivative(call, id);
   constexpr double kMostPieces = 16, kFarthest = 1e6;  // beyond that, a pixel has too few bits
   const Axis axis = call.axes(id)[*moved];
-  const CoordinateMap map = call.coordinate_map(conventions, axis.size);
-  const auto [exact, error] = call.coordinate(conventions, axis, precision);
+  const CoordinateMap map = call.coordinate_map(axis.size);
+  const auto [exact, error] = call.coordinate(axis, precision);
   if (!(std::abs(exact) < kFarthest) || !std::isfinite(axis.location)) return std::nullopt;
   if (map.factor == 0) return Derivatives{};  // one pixel wide: nothing moves
   // The error of float64 itself is there for every side.
-  const double reach = std::max(error, call.coordinate(conventions, axis, Precision::of(MSDA_FLOAT64)).error);
+  const double reach = std::max(error, call.coordinate(axis, Precision::of(MSDA_FLOAT64)).error);
   const double first = std::ceil(2 * (exact - reach)) - 1, last = std::floor(2 * (exact + reach));
   if (last - first > kMostPieces) return std::nullopt;
   Derivatives found;
@@ -86,7 +85,7 @@ std::optional<Derivatives> derivatives_of(const Call& call, const Conventions& c
     std::array<double, 4> nodes;
     constexpr std::array<double, 4> kParts{0.05, 0.35, 0.65, 0.95};
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i] = map.location((piece + kParts[i]) / 2);
-    const Slope slope = slope_through(call, conventions, id, axis.location, nodes);
+    const Slope slope = slope_through(call, id, axis.location, nodes);
     const auto value = static_cast<double>(slope.value);
     if (!std::isfinite(value)) return std::nullopt;
     if (found.lowest == INFINITY) found.below = value;
@@ -101,10 +100,9 @@ std::optional<Derivatives> derivatives_of(const Call& call, const Conventions& c
   return found;
 }
 
-double naive_derivative(const Call& call, const Conventions& conventions, const ElementId& id) {
+double naive_derivative(const Call& call, const ElementId& id) {
   const double x = input_at(call, id);
-  const Loss above = call.loss_at(conventions, id, x + kNaiveStep),
-             below = call.loss_at(conventions, id, x - kNaiveStep);
+  const Loss above = call.forward()->loss_at(id, x + kNaiveStep), below = call.forward()->loss_at(id, x - kNaiveStep);
   return (static_cast<double>(above.value) - static_cast<double>(below.value)) / (2 * kNaiveStep);
 }
 
@@ -127,16 +125,16 @@ namespace {
 
 // Returns how far the coordinate of an element is from a kink, in pixels.
 double distance_to_kink(const Call& call, const ElementId& id, size_t moved) {
-  const double exact = call.coordinate(call.conventions, call.axes(id)[moved], Precision::of(MSDA_FLOAT64)).exact;
+  const double exact = call.coordinate(call.axes(id)[moved], Precision::of(MSDA_FLOAT64)).exact;
   const double distance = std::abs(2 * exact - std::nearbyint(2 * exact)) / 2;
   return std::isfinite(distance) ? distance : INFINITY;
 }
 
 // Returns whether the naive difference reaches over a kink.
 bool steps_over_kink(const Call& call, const ElementId& id) {
-  const auto moved = call.moved_axis(id);
+  const auto moved = call.forward()->moved_axis(id);
   if (!moved) return false;
-  const double factor = call.coordinate_map(call.conventions, call.axes(id)[*moved].size).factor;
+  const double factor = call.coordinate_map(call.axes(id)[*moved].size).factor;
   return distance_to_kink(call, id, *moved) <= kNaiveStep * std::abs(factor);
 }
 
@@ -149,11 +147,11 @@ std::vector<int64_t> choose(const Call& call, Gradient gradient, const Gradcheck
   std::mt19937_64 random(settings.seed);
   std::vector<int64_t> chosen;
   std::ranges::sample(all, std::back_inserter(chosen), settings.samples, random);
-  if (call.moved_axis(call.element_id(gradient, 0))) {
+  if (call.forward()->moved_axis(call.element_id(gradient, 0))) {
     std::vector<std::pair<double, int64_t>> near;
     for (const int64_t flat : all) {
       const ElementId id = call.element_id(gradient, flat);
-      near.push_back({distance_to_kink(call, id, *call.moved_axis(id)), flat});
+      near.push_back({distance_to_kink(call, id, *call.forward()->moved_axis(id)), flat});
     }
     std::ranges::nth_element(near, near.begin() + settings.samples);
     for (int64_t i = 0; i < settings.samples; ++i) chosen.push_back(near[static_cast<size_t>(i)].second);
@@ -197,16 +195,16 @@ std::vector<GradientCheck> gradcheck(const Call& call, std::span<const Side> giv
     const int threads = kernels::thread_count(settings.threads, check.sampled);
     kernels::parallel_for(check.sampled, threads, [&](int64_t i, int) {
       const ElementId id = call.element_id(gradient, elements[static_cast<size_t>(i)]);
-      const auto exact = derivatives_of(call, call.conventions, id, Precision::of(MSDA_FLOAT64));
+      const auto exact = derivatives_of(call, id, Precision::of(MSDA_FLOAT64));
       std::vector<std::optional<CheckedValue>> values;
       for (const Side& side : sides) {
         if (!side.of(gradient)) continue;
         const Precision precision = Precision::of(side.arithmetic_of(gradient));
-        const bool same = !call.moved_axis(id) || precision.bits == Precision::of(MSDA_FLOAT64).bits;
-        const auto derivatives = same ? exact : derivatives_of(call, side.conventions, id, precision);
+        const bool same = !call.forward()->moved_axis(id) || precision.bits == Precision::of(MSDA_FLOAT64).bits;
+        const auto derivatives = same ? exact : derivatives_of(side.version_of(call), id, precision);
         values.push_back(derivatives ? check_value(call, side, id, *derivatives, *cache) : std::nullopt);
       }
-      const double naive = naive_derivative(call, call.conventions, id);
+      const double naive = naive_derivative(call, id);
       const std::lock_guard lock(mutex);
       const bool kink = exact && exact->kink;
       check.at_kinks += kink;

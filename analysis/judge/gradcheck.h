@@ -25,12 +25,11 @@ struct Derivatives {
 
 // `precision`: in which the coordinate was computed. Nothing if no number of pieces that could be tried is enough, or
 // the forward pass is not finite.
-std::optional<Derivatives> derivatives_of(const Call& call, const Conventions& conventions, const ElementId& id,
-                                          const Precision& precision);
+std::optional<Derivatives> derivatives_of(const Call& call, const ElementId& id, const Precision& precision);
 
 // As torch.autograd.gradcheck does: one central difference with this step.
 inline constexpr double kNaiveStep = 1e-6, kNaiveAtol = 1e-5, kNaiveRtol = 1e-3;
-double naive_derivative(const Call& call, const Conventions& conventions, const ElementId& id);
+double naive_derivative(const Call& call, const ElementId& id);
 
 // A side's value of an element.
 struct CheckedValue {

@@ -8,6 +8,7 @@
 
 #include "analysis/judge/analyze.h"
 #include "analysis/judge/patterns.h"
+#include "analysis/model/hypotheses.h"
 
 namespace msda::analysis {
 namespace {
@@ -200,7 +201,8 @@ void describe_groups(const Material& material, const std::vector<Finding>& findi
       group.patterns =
           find_patterns(*material.call, group, side->of(group.gradient), material.float64.of(group.gradient));
     }
-    if (group.as_if.empty()) group.as_if = material.call->mistake_of(group);
+    const Hypotheses* hypotheses = material.call->hypotheses();
+    if (group.as_if.empty() && hypotheses != nullptr) group.as_if = hypotheses->mistake_of(group);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "analysis/causes/cause.h"
 #include "analysis/model/call.h"
+#include "analysis/model/wrong_values.h"
 
 namespace msda::analysis {
 

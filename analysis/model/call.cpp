@@ -2,7 +2,21 @@
 
 #include <cmath>
 
+#include "analysis/model/dialects.h"
+#include "analysis/model/forward.h"
+#include "analysis/model/hypotheses.h"
+#include "analysis/model/kernels.h"
+#include "analysis/model/stages.h"
+
 namespace msda::analysis {
+
+const Dialects* Call::dialects() const { return dynamic_cast<const Dialects*>(this); }
+const Forward* Call::forward() const { return dynamic_cast<const Forward*>(this); }
+const Hypotheses* Call::hypotheses() const { return dynamic_cast<const Hypotheses*>(this); }
+const Kernels* Call::kernels() const { return dynamic_cast<const Kernels*>(this); }
+const Stages* Call::stages() const { return dynamic_cast<const Stages*>(this); }
+
+std::string Call::arithmetic_name() const { return dialects() != nullptr ? dialects()->dialect() : operator_name(); }
 
 msda_dtype Call::arithmetic() const {
   for (const NamedTensor& input : inputs()) {
@@ -11,16 +25,15 @@ msda_dtype Call::arithmetic() const {
   return MSDA_FLOAT32;
 }
 
-bool Call::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision&, Cache& cache,
-                        const VisitStage& visit) const {
-  const Addends all = addends(side_conventions, id, cache);
+bool Call::visit_stages(const ElementId& id, const Precision&, Cache& cache, const VisitStage& visit) const {
+  const Addends all = addends(id, cache);
   if (visit("addends", all.values)) return true;
   double sum = 0;
   for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());
   return visit(id.gradient.name(), {rounded_to(sum * all.scale, arithmetic())});
 }
 
-const char* Call::name_of(Step step) const {
+const char* Dependencies::name_of(Step step) const {
   switch (step) {
     case kGradOutput:
       return "grad_output";
@@ -50,7 +63,7 @@ ElementId Call::element_id(Gradient gradient, int64_t flat) const {
   return {gradient, flat, kernels::index_of(shape_of(gradient), flat)};
 }
 
-std::string Call::text_of(Dimension dimension, int64_t index) const {
+std::string Words::text_of(Dimension dimension, int64_t index) const {
   if (dimension.is_axis()) return std::string(1, axis_name(static_cast<size_t>(index)));
   return std::string(dimension.name()) + " " + std::to_string(index);
 }
@@ -68,21 +81,20 @@ Tensor Call::input_of(Gradient gradient) const {
   return {};
 }
 
-CoordinateMap Call::coordinate_map(const Conventions& side_conventions, int32_t size) const {
+CoordinateMap Call::coordinate_map(int32_t size) const {
   const Precision precision = Precision::of(MSDA_FLOAT64);
-  const auto pixel = [&](double location) {
-    return coordinate(side_conventions, Axis{location, size, MSDA_FLOAT64}, precision).exact;
-  };
+  const auto pixel = [&](double location) { return coordinate(Axis{location, size, MSDA_FLOAT64}, precision).exact; };
   const double offset = pixel(0);
   return {pixel(1) - offset, offset};
 }
 
 double Call::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
+  if (stages() == nullptr) return NAN;
   const msda_mode mode = by.mode == MSDA_MODE_FLOAT64 ? MSDA_MODE_FLOAT64 : MSDA_MODE_DETERMINISTIC;
-  for (const Intermediate& tensor : intermediates()) {
+  for (const Intermediate& tensor : stages()->intermediates()) {
     if (tensor.gradient != gradient) continue;
     const int64_t width = tensor.width();
-    return numbers_of(tensor, by.conventions, flat / width, 1, mode, 1)[static_cast<size_t>(flat % width)];
+    return stages()->numbers_of(tensor, flat / width, 1, mode, 1)[static_cast<size_t>(flat % width)];
   }
   return NAN;
 }

@@ -29,9 +29,9 @@ double float64_value(const Call& call, const ElementId& id, Cache& cache) {
   const Precision precision = Precision::of(MSDA_FLOAT64);
   Place place;
   for (const Axis& axis : call.axes(id)) {
-    place.push_back(call.landings(call.conventions, axis, precision).front());
+    place.push_back(call.landings(axis, precision).front());
   }
-  return call.element(call.conventions, id, place, {precision, precision}, nullptr, cache).value;
+  return call.element(id, place, {precision, precision}, nullptr, cache).value;
 }
 
 double tree_sum_of(const Addends& addends, msda_dtype type) {
@@ -53,7 +53,7 @@ void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t
         put(flat, float64_value(call, id, *cache));
         continue;
       }
-      Addends addends = call.addends(call.conventions, id, *cache);
+      Addends addends = call.addends(id, *cache);
       if (mode == EvaluationMode::kAtomic && gradient.scattered()) {
         std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(flat));
         std::ranges::shuffle(addends.values, random);

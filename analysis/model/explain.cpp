@@ -24,7 +24,7 @@ std::optional<size_t> computed_candidate(const Call& call, const Side& side, con
   if (id.gradient.scattered() && axes[0].size != 0) return 0;
   Place place;
   for (const Axis& axis : axes) {
-    place.push_back(call.evaluations(side.conventions, axis, call.arithmetic()).front().landing);
+    place.push_back(side.version_of(call).evaluations(axis, call.arithmetic()).front().landing);
   }
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (std::ranges::equal(candidates[i].place, place)) return i;
@@ -82,7 +82,7 @@ void try_other_orders(const Call& call, const Side& side, const ElementId& id, m
   for (const auto& [candidate, scale] : with_scales(call, id, *computed, explanation.candidates)) {
     Match& match = explanation.candidates[candidate];
     if (match.residual > match.bound + 2 * match.element.certain) continue;  // no order goes that far
-    Addends addends = call.addends(side.conventions, id, cache);
+    Addends addends = side.version_of(call).addends(id, cache);
     if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) continue;
     addends.scale *= scale;
     const Spread spread = try_orders(addends, arithmetic, Orders::kLikely, kFewShuffles);
@@ -127,12 +127,12 @@ std::vector<Match> candidates_of(const Call& call, const Side& side, const Eleme
   const Precisions precisions = precisions_of(side.arithmetic_of(id.gradient), narrowing);
   std::vector<Landings> along;
   for (const Axis& axis : call.axes(id)) {
-    along.push_back(call.landings(side.conventions, call.rounded(axis, narrowing), precisions.coordinates));
+    along.push_back(side.version_of(call).landings(call.rounded(axis, narrowing), precisions.coordinates));
   }
   std::vector<Match> candidates;
   Place start;
   visit_places(along, start, [&](const Place& place) {
-    candidates.push_back({place, call.element(side.conventions, id, place, precisions, narrowing, cache)});
+    candidates.push_back({place, side.version_of(call).element(id, place, precisions, narrowing, cache)});
     return false;
   });
   return candidates;

@@ -1,6 +1,7 @@
 #include "analysis/model/owned_side.h"
 
 #include "analysis/model/evaluate.h"
+#include "analysis/model/kernels.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {
@@ -16,11 +17,11 @@ msda_dtype result_type(const Call& call, const Side& recorded, Gradient gradient
   return call.arithmetic();
 }
 
-OwnedSide uncomputed_side(const Call& call, const std::string& name, const Conventions& conventions, msda_mode mode,
-                          const Side& types) {
+OwnedSide uncomputed_side(const Call& call, const std::string& name, msda_mode mode, const Side& types,
+                          std::shared_ptr<const Call> alternative) {
   OwnedSide owned;
   owned.side.name = name;
-  owned.side.conventions = conventions;
+  owned.side.alternative = std::move(alternative);
   for (const Gradient gradient : call.gradients()) {
     const auto at = gradient.place();
     Tensor& tensor = owned.side.tensors[at];
@@ -34,8 +35,9 @@ OwnedSide uncomputed_side(const Call& call, const std::string& name, const Conve
   return owned;
 }
 
-void compute_on_cpu(const Call& call, const msda_options& options, OwnedSide& owned) {
-  if (call.run_kernels(owned.side.conventions, options, owned.side.tensors)) return;
+void compute_on_cpu(const Call& recorded, const msda_options& options, OwnedSide& owned) {
+  const Call& call = owned.side.version_of(recorded);
+  if (call.kernels() != nullptr) return call.kernels()->run_kernels(options, owned.side.tensors);
   const EvaluationMode mode = options.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
                               : options.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
                                                                  : EvaluationMode::kDeterministic;

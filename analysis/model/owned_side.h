@@ -23,11 +23,12 @@ size_t bytes_of(const Tensor& tensor);
 // type; that of the gradient's input where nothing was recorded.
 msda_dtype result_type(const Call& call, const Side& recorded, Gradient gradient, msda_mode mode);
 
-// Returns memory for every gradient, not yet computed: in the types of `types` where that has tensors.
-OwnedSide uncomputed_side(const Call& call, const std::string& name, const Conventions& conventions, msda_mode mode,
-                          const Side& types);
+// Returns memory for every gradient, not yet computed: in the types of `types` where that has tensors. `alternative`:
+// the call under other conventions, by which it is to be computed.
+OwnedSide uncomputed_side(const Call& call, const std::string& name, msda_mode mode, const Side& types,
+                          std::shared_ptr<const Call> alternative = nullptr);
 
-// Computes the side's gradients under its conventions. Throws as Call::run_kernels().
+// Computes the side's gradients under its conventions. Throws as Kernels::run_kernels().
 void compute_on_cpu(const Call& call, const msda_options& options, OwnedSide& owned);
 
 }  // namespace msda::analysis

@@ -1,6 +1,7 @@
 // The sides of a comparison: gradients of one call, from several sources.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,8 +18,8 @@ enum class Source { kRecorded, kStored, kReplay };
 struct Side {
   std::string name;
   Source source = Source::kReplay;
-  Conventions conventions;
-  Tensor tensors[kMostGradients];  // by Gradient; without data: the side does not have it
+  std::shared_ptr<const Call> alternative;  // the call under the conventions of the side; null: under the recorded
+  Tensor tensors[kMostGradients];           // by Gradient; without data: the side does not have it
   msda_dtype arithmetic[kMostGradients] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // in which it computes each
   std::optional<FoundNarrowing> narrowing[kMostGradients];  // of less precision than that, if found
 
@@ -35,10 +36,10 @@ struct Side {
     return side;
   }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
-  // Returns whether the side is what tests compare with (Call::conventions_of_tests()), and not a mode.
-  bool is_replay_beside(const Conventions& recorded) const {
-    return source == Source::kReplay && conventions != recorded;
-  }
+  // Returns whether the side is what tests compare with (Dialects::dialect_of_tests()), and not a mode.
+  bool is_replay_beside() const { return source == Source::kReplay && alternative != nullptr; }
+  // Returns the call under the conventions of the side.
+  const Call& version_of(const Call& recorded) const { return alternative ? *alternative : recorded; }
   bool is_deterministic() const { return is_replay("deterministic"); }
 };
 

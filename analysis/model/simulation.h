@@ -5,8 +5,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +20,7 @@
 namespace msda::analysis {
 
 class Call;
-struct Conventions;
+struct Axis;
 
 // In place of the recorded sizes.
 struct CallSizes {
@@ -49,6 +51,53 @@ class Screen {
  public:
   virtual ~Screen() = default;
   virtual void find(const Call& slice, const Tolerance& tolerance, Suspects& suspects) = 0;
+};
+
+// Arithmetic that a simulation compares: how a kernel accumulates, and under which conventions.
+struct Arithmetic {
+  std::string name;  // "msda_triton", "float64"
+  msda_mode mode = MSDA_MODE_DETERMINISTIC;
+  bool contracted = false;                    // coordinates with the fused multiply-adds of compilers; not of float64
+  std::shared_ptr<const Call> alternative{};  // a call with these conventions, whatever its tensors; null: the recorded
+
+  // Returns a call with these conventions.
+  const Call& version_of(const Call& call) const { return alternative ? *alternative : call; }
+};
+
+class Simulation {
+ public:
+  virtual ~Simulation() = default;
+
+  // The call with other sizes, in slices. Throws std::invalid_argument for a size that the operator lacks, or that does
+  // not fit the others.
+  virtual Slices slices(const CallSizes& sizes) const = 0;
+  // Returns the same sizes with other inputs, in the order of inputs(). The tensors are views of memory that outlives
+  // the call.
+  virtual std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const = 0;
+  // Returns how many adjacent numbers of the input a softmax may have normalized together; none if it is no such input.
+  virtual std::vector<int64_t> normalized_together(size_t /*input*/) const { return {}; }
+  // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
+  virtual std::vector<Arithmetic> arithmetics() const {
+    return {{"float64", MSDA_MODE_FLOAT64}, {"deterministic", MSDA_MODE_DETERMINISTIC}};
+  }
+  // Gradients may jump where a pixel coordinate is a multiple of `spacing`, moved by `offset`: those of the sample that
+  // lies there, or (`scattered`) those of the pixels to which it is added.
+  struct Jumps {
+    double spacing = 1, offset = 0;
+    bool scattered = false;
+  };
+  virtual Jumps jumps() const { return {}; }
+  // Returns, for scattered gradients, the elements of grad_output that belong to samples with such a coordinate.
+  virtual std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>&) const { return {}; }
+  // Returns an element of a gradient of samples in such arithmetic under the call's own conventions, with the bits of
+  // Kernels::run_kernels() where nothing is contracted.
+  virtual double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const = 0;
+  // Returns whether contraction changes the gradients of samples in this arithmetic.
+  virtual bool contracts(const Arithmetic&) const { return false; }
+  // Null where the operator has none for these: every element must then be compared.
+  virtual std::unique_ptr<Screen> screen(const Arithmetic& /*observed*/, const Arithmetic& /*expected*/) const {
+    return nullptr;
+  }
 };
 
 }  // namespace msda::analysis

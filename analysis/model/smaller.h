@@ -3,15 +3,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "analysis/model/gradient.h"
 #include "analysis/numbers/tensor.h"
 
 namespace msda::analysis {
+
+class Call;
+
+struct NamedTensor {
+  const char* name;
+  Tensor tensor;
+};
+
+// A call's tensors under other conventions.
+struct Alternative {
+  std::string text;  // what differs: "padding border in place of zeros"
+  std::shared_ptr<const Call> call;
+};
 
 // Indices that stay, ascending: by cut of a call, or by dimension of a tensor.
 using Kept = std::vector<std::vector<int64_t>>;
@@ -45,6 +60,32 @@ struct OwnedTensor {
   bool is_floating() const { return kernels::is_float(dtype); }
 };
 using Inputs = std::vector<OwnedTensor>;
+
+class Shrinkable {
+ public:
+  virtual ~Shrinkable() = default;
+
+  // Every input, integers included, by its name in a capture.
+  virtual std::vector<NamedTensor> all_inputs() const = 0;
+  // Returns the same call on other inputs: all of them, of sizes that fit each other. The tensors must outlive it.
+  virtual std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const = 0;
+  // Returns whether a call like this one may have these inputs: some numbers choose a place, which must be there.
+  virtual bool admits(std::span<const OwnedTensor> /*inputs*/) const { return true; }
+  // Returns what may be left out, what is largest first.
+  virtual std::vector<Cut> cuts() const = 0;
+  // Returns what then stays of an input or a gradient, by its dimensions.
+  virtual Kept kept_of(std::string_view tensor, const Kept& kept) const = 0;
+  // Returns the index that the element has in each cut; -1 where it adds up several.
+  virtual std::vector<int64_t> cut_indices(const ElementId& id) const = 0;
+  // Returns the images that samples read, if they do.
+  virtual std::vector<Image> images() const { return {}; }
+  // Returns the inputs with `count` pixels from `first` on of one side of an image. Coordinates move along, so that
+  // samples land on the pixels they had, but for the rounding of the coordinates into their type.
+  virtual Inputs cropped(size_t /*image*/, size_t /*side*/, int64_t /*first*/, int64_t /*count*/) const { return {}; }
+  // Returns the inputs with one channel in place of all, of grad_output 1, that gives the gradients of samples the same
+  // values, but for rounding. Empty where several samples have a grad_output of their own.
+  virtual Inputs merged_channels() const { return {}; }
+};
 
 // Whole numbers that have an integer type; store() (tensor.h) takes the others.
 inline void store_integer(OwnedTensor& tensor, int64_t flat, int64_t number) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "analysis/model/kernels.h"
 #include "analysis/shrink/simplify.h"
 
 namespace msda::analysis {
@@ -159,18 +160,18 @@ class Minimizer {
   uint32_t nearest_stages(const Side& side) const {
     constexpr size_t kMostStages = 3;  // what comes before the gradients
     const Call& call = *best_.call->material.call;
-    if (!side.of(target_.gradient) || call.arithmetic() == MSDA_FLOAT64) return 0;
+    if (!side.of(target_.gradient) || call.arithmetic() == MSDA_FLOAT64 || call.kernels() == nullptr) return 0;
     const double value = side.of(target_.gradient).at(best_.flat);
     uint32_t nearest = 0;
     double least = INFINITY;
-    for (size_t stages = 0; stages <= std::min(kMostStages, call.stages().size()); ++stages) {
+    for (size_t stages = 0; stages <= std::min(kMostStages, call.kernels()->float64_stages().size()); ++stages) {
       const auto mask = static_cast<uint32_t>((1u << stages) - 1);
       msda_options options{};
       options.mode = mask == 0 ? MSDA_MODE_DETERMINISTIC : MSDA_MODE_MIXED;
       options.float64_stages = mask;
       options.threads = settings_.threads;
-      OwnedSide replay = uncomputed_side(call, side.name, side.conventions, options.mode, side);
-      if (!call.run_kernels(side.conventions, options, replay.side.tensors)) return 0;
+      OwnedSide replay = uncomputed_side(call, side.name, options.mode, side, side.alternative);
+      side.version_of(call).kernels()->run_kernels(options, replay.side.tensors);
       const double apart = std::abs(replay.side.of(target_.gradient).at(best_.flat) - value);
       if (apart < least) {
         least = apart;

@@ -97,13 +97,13 @@ bool SmallCalls::keeps_bits(const Side& side, const ElementId& id, const Unchang
   const Call& call = *whole_.call;
   const Precision precision = Precision::of(side.arithmetic_of(id.gradient));
   std::vector<Landings> along;
-  for (const Axis& axis : call.axes(id)) along.push_back(call.landings(side.conventions, axis, precision));
+  for (const Axis& axis : call.axes(id)) along.push_back(side.version_of(call).landings(axis, precision));
   const auto is_changed = [&](const char* name, const Tensor&, int64_t flat) {
     return !unchanged.by_input.find(std::string_view(name))->second[static_cast<size_t>(flat)];
   };
   Place start;
   return !visit_places(along, start, [&](const Place& place) {
-    return call.visit_inputs(side.conventions, id, place, precision, *cache_, is_changed);
+    return side.version_of(call).visit_inputs(id, place, precision, *cache_, is_changed);
   });
 }
 
@@ -111,12 +111,13 @@ Side SmallCalls::make_side(const Recipe& recipe, const Side& whole, const Unchan
                            SmallCall& small) const {
   const Call& call = *small.material.call;
   Side side = whole;
+  if (whole.alternative) side.alternative = whole.alternative->with_inputs(small.inputs);
   OwnedSide* replay = nullptr;
   const auto replayed_tensor = [&](Gradient gradient) {
     if (replay == nullptr) {
       msda_options options = options_of(recipe.replayed, whole);
       options.threads = threads_for(small.inputs, threads_);
-      small.replays.push_back(uncomputed_side(call, whole.name, whole.conventions, options.mode, whole));
+      small.replays.push_back(uncomputed_side(call, whole.name, options.mode, whole, side.alternative));
       replay = &small.replays.back();
       compute_on_cpu(call, options, *replay);
     }
@@ -185,19 +186,21 @@ std::unique_ptr<SmallCall> SmallCalls::make(const Recipe& recipe) const {
   const Unchanged unchanged = unchanged_inputs(recipe, *small);
   material.recorded = make_side(recipe, whole_.recorded, unchanged, *small);
   if (whole_.reference) material.reference = make_side(recipe, *whole_.reference, unchanged, *small);
-  const auto replay = [&](const std::string& name, const Conventions& conventions, msda_mode mode) {
+  const auto replay = [&](const std::string& name, const Call* alternative, msda_mode mode) {
     msda_options options{};
     options.mode = mode;
     options.threads = threads_for(small->inputs, threads_);
-    small->replays.push_back(uncomputed_side(call, name, conventions, mode, material.recorded));
+    small->replays.push_back(
+        uncomputed_side(call, name, mode, material.recorded,
+                        alternative == nullptr ? nullptr : alternative->with_inputs(small->inputs)));
     compute_on_cpu(call, options, small->replays.back());
     return small->replays.back().side;
   };
-  material.float64 = replay("float64", call.conventions, MSDA_MODE_FLOAT64);
+  material.float64 = replay("float64", nullptr, MSDA_MODE_FLOAT64);
   // What `run` compares with besides, but for orders drawn by chance, on which no finding hangs.
   for (const Side& side : whole_.replays) {
     if (side.source == Source::kReplay && !side.is_replay("atomic") && !side.is_replay("original")) {
-      material.replays.push_back(replay(side.name, side.conventions, MSDA_MODE_DETERMINISTIC));
+      material.replays.push_back(replay(side.name, side.alternative.get(), MSDA_MODE_DETERMINISTIC));
     }
   }
   return small;

@@ -6,6 +6,8 @@
 #include <functional>
 #include <span>
 
+#include "analysis/model/hypotheses.h"
+
 namespace msda::analysis::stress {
 namespace {
 
@@ -64,7 +66,7 @@ double units_needed(const Call& call, const Arithmetic& observed, const Arithmet
         double error = 0;
         for (const Arithmetic* by : {&observed, &expected}) {
           if (by->mode != MSDA_MODE_FLOAT64) {
-            error = std::max(error, call.coordinate(by->conventions, axis, precision).error);
+            error = std::max(error, by->version_of(call).coordinate(axis, precision).error);
           }
         }
         if (axis.size > 0) most = std::max(most, error / (0x1p-23 * axis.size));
@@ -97,10 +99,10 @@ std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, co
     for (const int64_t flat : some_elements(call, gradient, most)) {
       const ElementId id = call.element_id(gradient, flat);
       Place place;
-      for (const Axis& axis : call.axes(id))
-        place.push_back(call.landings(observed.conventions, axis, precision).front());
-      const Element exact = call.element(observed.conventions, id, place, {precision, precision}, nullptr, *cache);
-      auto mistakes = call.mistakes(observed.conventions, id, place, exact, precision, *cache);
+      for (const Axis& axis : call.axes(id)) place.push_back(call.landings(axis, precision).front());
+      const Element exact = call.element(id, place, {precision, precision}, nullptr, *cache);
+      auto mistakes = call.hypotheses() != nullptr ? call.hypotheses()->mistakes(id, place, exact, precision, *cache)
+                                                   : std::vector<Mistake>{};
       mistakes.push_back({kZeroThroughout, 0});
       mistakes.push_back({"it were a tenth too large", 1.1 * exact.value});
       mistakes.push_back({"it had the other sign", -exact.value});

@@ -6,14 +6,31 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/model/dialects.h"
 #include "analysis/model/evaluate.h"
+#include "analysis/model/kernels.h"
 #include "kernels/names.h"
 
 namespace msda::analysis::stress {
+namespace {
+
+// A call under an arithmetic's conventions.
+class Version {
+ public:
+  Version(const Call& call, const Arithmetic& by)
+      : other_(by.alternative ? call.dialects()->under(*by.alternative) : nullptr), call_(other_ ? *other_ : call) {}
+  const Call* operator->() const { return &call_; }
+
+ private:
+  std::shared_ptr<const Call> other_;
+  const Call& call_;
+};
+
+}  // namespace
 
 bool Mask::covers(const Call& call, const Axis& axis) const {
   const auto [spacing, offset, scattered] = call.jumps();
-  const double at = call.coordinate(call.conventions, axis, Precision::of(MSDA_FLOAT64)).exact - offset;
+  const double at = call.coordinate(axis, Precision::of(MSDA_FLOAT64)).exact - offset;
   const double boundary = spacing * nearest_boundary(at / spacing);
   return !(std::abs(at - boundary) > units * 0x1p-23 * axis.size);
 }
@@ -34,6 +51,7 @@ std::optional<bool> looks_contracted(const Call& call, const Side& side, const A
   contracted.contracted = true;
   written.contracted = false;
   if (!call.contracts(contracted)) return std::nullopt;
+  const Version version(call, arithmetic);
   int64_t nearer = 0;  // elements that are nearer to the contracted evaluation, less those nearer to the written one
   for (const Gradient gradient : call.gradients()) {
     const Tensor& recorded = side.of(gradient);
@@ -41,8 +59,8 @@ std::optional<bool> looks_contracted(const Call& call, const Side& side, const A
     const int64_t elements = recorded.elements(), step = std::max<int64_t>(1, elements / kMost);
     for (int64_t flat = 0; flat < elements; flat += step) {
       const double value = recorded.at(flat);
-      const double from_contracted = std::abs(value - call.value_in(contracted, gradient, flat));
-      const double from_written = std::abs(value - call.value_in(written, gradient, flat));
+      const double from_contracted = std::abs(value - version->value_in(contracted, gradient, flat));
+      const double from_written = std::abs(value - version->value_in(written, gradient, flat));
       nearer += (from_contracted < from_written) - (from_written < from_contracted);
     }
   }
@@ -51,14 +69,15 @@ std::optional<bool> looks_contracted(const Call& call, const Side& side, const A
 
 Cause cause_of(const Call& call, const ElementId& id, const Arithmetic& observed, const Arithmetic& expected) {
   if (id.gradient.scattered()) {
-    return observed.conventions.dialect == expected.conventions.dialect && expected.mode != MSDA_MODE_FLOAT64
+    return observed.version_of(call).arithmetic_name() == expected.version_of(call).arithmetic_name() &&
+                   expected.mode != MSDA_MODE_FLOAT64
                ? Cause::kAccumulationOrder
                : Cause::kIllConditioned;
   }
   bool differs = false;
   const auto landing = [&](const Arithmetic& by, const Axis& axis) {
     const msda_dtype type = by.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
-    const auto ways = call.evaluations(by.conventions, axis, type);
+    const auto ways = by.version_of(call).evaluations(axis, type);
     return (by.contracted ? ways.back() : ways.front()).landing;  // contracted, if that differs
   };
   for (const Axis& axis : call.axes(id)) {
@@ -124,13 +143,15 @@ void compute(const Call& call, const Arithmetic& by, uint64_t seed, int threads,
   options.mode = by.mode;
   options.threads = threads;
   options.seed = seed;
-  if (call.run_kernels(by.conventions, options, results)) {
+  const Version version(call, by);
+  if (version->kernels() != nullptr) {
+    version->kernels()->run_kernels(options, results);
     if (!call.contracts(by)) return;
     for (const Gradient gradient : call.gradients()) {
       if (gradient.scattered()) continue;
       const Tensor& tensor = result.tensors[gradient.place()];
       for (int64_t flat = 0; flat < tensor.elements(); ++flat) {
-        store(result.memory[gradient.place()].data(), tensor.dtype, flat, call.value_in(by, gradient, flat));
+        store(result.memory[gradient.place()].data(), tensor.dtype, flat, version->value_in(by, gradient, flat));
       }
     }
     return;
@@ -171,7 +192,7 @@ int64_t count_misses(const Call& call, const Arithmetic& observed, const Arithme
   compute(call, expected, seed, threads, e);
   int64_t misses = 0;
   if (criterion.factor) {
-    compute(call, {"float64", observed.conventions, MSDA_MODE_FLOAT64}, 0, threads, exact);
+    compute(call, {"float64", MSDA_MODE_FLOAT64}, 0, threads, exact);
     Errors of_observed{}, of_expected{};
     add_errors(call, mask, o, exact, of_observed);
     add_errors(call, mask, e, exact, of_expected);
@@ -237,14 +258,15 @@ void Simulator::compare_all(const Call& call, const std::array<bool, kMostGradie
 
 void Simulator::compare_some(const Call& call, Gradient gradient, const std::vector<int64_t>& elements, int64_t slice,
                              Run& result) {
+  const Version observed(call, plan_.observed), expected(call, plan_.expected);
   for (const int64_t flat : elements) {
-    compare_element(call, gradient, flat, call.value_in(plan_.observed, gradient, flat),
-                    call.value_in(plan_.expected, gradient, flat), slice, result);
+    compare_element(call, gradient, flat, observed->value_in(plan_.observed, gradient, flat),
+                    expected->value_in(plan_.expected, gradient, flat), slice, result);
   }
 }
 
 void Simulator::run_anchored(int64_t number, Run& result) {
-  const Arithmetic truth{"float64", plan_.observed.conventions, MSDA_MODE_FLOAT64};
+  const Arithmetic truth{"float64", MSDA_MODE_FLOAT64};
   Errors observed{}, expected{};
   for (int64_t slice = 0; slice < plan_.slices.count; ++slice) {
     const Call& call = draw_slice(number, slice);

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "analysis/judge/analyze.h"
+#include "analysis/model/kernels.h"
 #include "kernels/names.h"
 #include "recorder/text/numbers.h"
 #include "recorder/text/shell.h"
@@ -141,7 +142,8 @@ OriginalChoice chosen_original(const Options& options) {
 uint32_t chosen_float64_stages(const Options& options, const analysis::Call& call) {
   uint32_t chosen = 0;
   if (options.float64_stages.empty()) return chosen;
-  const auto known = call.stages();
+  const analysis::Kernels* kernels = call.kernels();
+  const auto known = kernels == nullptr ? std::span<const char* const>() : kernels->float64_stages();
   for (const std::string& name : split(options.float64_stages)) {
     const auto found = std::ranges::find(known, name);
     if (found == known.end()) {

@@ -50,9 +50,8 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
                     where, name, text::counted(axes, "dimension")));
   }
   call->mode = *mode;
-  call->conventions.dialect = MSDA_GRID_SAMPLE;
-  call->conventions.align_corners = flag_of(invocation, "align_corners", false, where);
-  if (call->is_nearest() && call->conventions.align_corners) {
+  call->align_corners = flag_of(invocation, "align_corners", false, where);
+  if (call->is_nearest() && call->align_corners) {
     throw BadInput(fmt::format("{}: align_corners with mode {}, which does not have it", where, name));
   }
   for (int axis = 0; axis < axes; ++axis) {

@@ -36,7 +36,7 @@ std::shared_ptr<const analysis::Call> msda_call_of(const capture::Invocation& in
   call->grad_output = input("grad_output");
 
   // A call without results only checks the shapes against each other.
-  analysis::AbiCall abi = abi_call(*call, call->conventions);
+  analysis::AbiCall abi = abi_call(*call);
   if (find(invocation.inputs, "level_start_index") != nullptr) {
     abi.call.level_start_index = abi_tensor(input("level_start_index"));
   }
@@ -74,7 +74,6 @@ void check_sizes(const analysis::GridSampleCall& call, const std::string& where)
 std::shared_ptr<const analysis::Call> grid_sample_call_of(const capture::Invocation& invocation,
                                                           const std::string& where, const GetInput& input) {
   auto call = std::make_shared<analysis::GridSampleCall>();
-  call->conventions.dialect = MSDA_GRID_SAMPLE;
   const std::string interpolation = text_of(invocation, "interpolation"), padding = text_of(invocation, "padding_mode");
   const auto named = kernels::interpolation_named(interpolation);
   if (!named) {
@@ -88,7 +87,7 @@ std::shared_ptr<const analysis::Call> grid_sample_call_of(const capture::Invocat
   }
   call->interpolation = *named;
   call->padding = *pads;
-  call->conventions.align_corners = flag_of(invocation, "align_corners", where);
+  call->align_corners = flag_of(invocation, "align_corners", where);
   call->input = input("input");
   call->grid = input("grid");
   call->grad_output = input("grad_output");
@@ -130,10 +129,8 @@ std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocat
                                               const GetResult& reference) {
   if (const OwnOperator* own = own_operator_of(invocation)) {
     const auto result = [&](const std::string& name) { return recorded(name.c_str()); };
-    auto call = std::make_shared<analysis::OwnCall>(own->bind(
+    return std::make_shared<analysis::OwnCall>(own->bind(
         invocation, where, [&](const std::string& name) { return input(name.c_str()); }, result));
-    call->conventions.dialect = MSDA_GRID_SAMPLE;  // none of its own to be compared with this one
-    return call;
   }
   const std::string name = operator_of(invocation);
   if (name == "grid_sample") return grid_sample_call_of(invocation, where, input);

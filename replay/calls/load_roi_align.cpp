@@ -51,7 +51,6 @@ analysis::Tensor image_of(const capture::Invocation& invocation, const std::stri
 std::shared_ptr<analysis::RoiAlignCall> unsized_call_of(const capture::Invocation& invocation, const std::string& where,
                                                         const GetInput& input) {
   auto call = std::make_shared<analysis::RoiAlignCall>();
-  call->conventions.dialect = MSDA_GRID_SAMPLE;
   call->boxes = input("boxes");
   call->grad_output = input("grad_output");
   call->input = image_of(invocation, where, input, call->grad_output);

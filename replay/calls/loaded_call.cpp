@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analysis/model/dialects.h"
 #include "replay/base/errors.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/facts.h"
@@ -90,12 +91,10 @@ analysis::Tensor LoadedCall::input(const capture::Invocation& invocation, const 
 }
 
 analysis::Side LoadedCall::side(const std::string& name, analysis::Source source, const std::string& where,
-                                const std::vector<capture::TensorInfo>& tensors,
-                                const analysis::Conventions& conventions) const {
+                                const std::vector<capture::TensorInfo>& tensors) const {
   analysis::Side side;
   side.name = name;
   side.source = source;
-  side.conventions = conventions;
   for (const Gradient gradient : call_->gradients()) {
     const capture::TensorInfo* info = find(tensors, name_of(gradient));
     if (info == nullptr) continue;
@@ -108,16 +107,19 @@ analysis::Side LoadedCall::side(const std::string& name, analysis::Source source
 
 void LoadedCall::fill_results(const capture::Invocation& invocation) {
   for (const auto& result : invocation.results) {
-    analysis::Conventions conventions = call_->conventions;
     const bool is_reference = &result == invocation.reference();
     const std::string path = invocation.path + "/results/" + result.facts.name;
+    std::shared_ptr<const analysis::Call> alternative;
     if (!result.facts.dialect.empty()) {
-      conventions.dialect = dialect_from(result.facts.dialect, file_ + ": " + path);
-    } else if (const auto of_tests = call_->conventions_of_tests(); is_reference && of_tests) {
-      conventions = of_tests->conventions;
+      const msda_dialect dialect = dialect_from(result.facts.dialect, file_ + ": " + path);
+      if (msda() != nullptr) alternative = msda()->in_dialect(dialect);
+    } else if (is_reference && call_->dialects() != nullptr) {
+      const auto in_tests = call_->dialects()->dialect_of_tests();
+      if (in_tests) alternative = in_tests->call;
     }
     const std::string name = is_reference ? "reference" : shown_name(result.facts.name);
-    auto stored = side(name, Source::kStored, path, result.tensors, conventions);
+    auto stored = side(name, Source::kStored, path, result.tensors);
+    stored.alternative = std::move(alternative);
     if (is_reference) {
       reference_ = std::move(stored);
     } else {
@@ -143,9 +145,8 @@ LoadedCall::LoadedCall(const Options& options, const capture::IsolatedReader& re
   call_ = call_of(
       invocation, where_, [&](const char* name) { return input(invocation, name); }, one_of(invocation.outputs_before),
       one_of(invocation.outputs), one_of(of_reference));
-  recorded_ = side("recorded", Source::kRecorded, invocation.path + "/outputs", invocation.outputs, call_->conventions);
-  const auto before = side("before", Source::kStored, invocation.path + "/outputs_before", invocation.outputs_before,
-                           call_->conventions);
+  recorded_ = side("recorded", Source::kRecorded, invocation.path + "/outputs", invocation.outputs);
+  const auto before = side("before", Source::kStored, invocation.path + "/outputs_before", invocation.outputs_before);
   std::ranges::copy(before.tensors, before_);
   fill_results(invocation);
 }

@@ -40,7 +40,7 @@ class LoadedCall {
   analysis::Tensor tensor(const capture::TensorInfo& info) const;
   analysis::Tensor input(const capture::Invocation& invocation, const char* name) const;
   analysis::Side side(const std::string& name, analysis::Source source, const std::string& where,
-                      const std::vector<capture::TensorInfo>& tensors, const analysis::Conventions& conventions) const;
+                      const std::vector<capture::TensorInfo>& tensors) const;
   void fill_results(const capture::Invocation& invocation);
 
   std::string file_, where_;

@@ -9,6 +9,7 @@
 #include "analysis/judge/analyze.h"
 #include "analysis/model/owned_side.h"
 #include "analysis/numbers/compare.h"
+#include "analysis/operators/msda/call.h"
 #include "kernels/names.h"
 #include "replay/base/errors.h"
 #include "replay/calls/loaded_call.h"
@@ -45,13 +46,14 @@ std::string conventions_in_words(const analysis::Conventions& conventions) {
 // Returns elements of the reference that its own arithmetic, by these conventions, does not give.
 int64_t missed_by(const analysis::Conventions& fitting, const LoadedCall& loaded, int threads) {
   const analysis::Side& reference = *loaded.reference();
-  analysis::Conventions conventions = reference.conventions;
+  auto conventions = static_cast<const analysis::MsdaCall&>(reference.version_of(loaded.call())).conventions;
   conventions.padding = fitting.padding;
   conventions.align_corners = fitting.align_corners;
   msda_options options{};
   options.mode = MSDA_MODE_DETERMINISTIC;
   options.threads = threads;
-  auto computed = analysis::uncomputed_side(loaded.call(), reference.name, conventions, options.mode, reference);
+  auto computed = analysis::uncomputed_side(loaded.call(), reference.name, options.mode, reference,
+                                            loaded.msda()->with(conventions));
   analysis::compute_on_cpu(loaded.call(), options, computed);
   int64_t missed = 0;
   for (const analysis::Gradient gradient : loaded.call().gradients()) {

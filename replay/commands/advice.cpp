@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "analysis/operators/grid_sample/call.h"
+#include "analysis/operators/msda/call.h"
 #include "recorder/text/words.h"
 #include "replay/commands/simulation.h"
 
@@ -11,7 +13,9 @@ namespace {
 
 // True for the samples that are kept. An operator of the user's own knows itself which they are.
 std::string mask_code(double units, const analysis::Call& call, bool is_msda) {
-  const bool align = call.conventions.align_corners;
+  const auto* msda = dynamic_cast<const analysis::MsdaCall*>(&call);
+  const auto* grid_sample = dynamic_cast<const analysis::GridSampleCall*>(&call);
+  const bool align = msda != nullptr ? msda->conventions.align_corners : grid_sample->align_corners;
   std::string code;
   if (is_msda) {
     code =

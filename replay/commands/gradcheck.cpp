@@ -63,8 +63,7 @@ Json check_invocation(const GradcheckOptions& options, const LoadedCall& loaded,
   msda_options float64{};
   float64.mode = MSDA_MODE_FLOAT64;
   float64.threads = static_cast<int>(options.threads);
-  analysis::OwnedSide analytic =
-      analysis::uncomputed_side(call, "float64", call.conventions, float64.mode, loaded.recorded());
+  analysis::OwnedSide analytic = analysis::uncomputed_side(call, "float64", float64.mode, loaded.recorded());
   compute_on_cpu(call, float64, analytic);
   std::vector<analysis::Side> sides{analytic.side, loaded.recorded()};
   analysis::GradcheckSettings settings = options.settings;
@@ -137,7 +136,7 @@ int run_gradcheck(const GradcheckOptions& options) {
       continue;
     }
     const LoadedCall loaded(options, reader, invocation);
-    if (!loaded.call().has_forward()) {
+    if (loaded.call().forward() == nullptr) {
       const std::string why =
           fmt::format("the operator {} has no forward pass to compare with", operator_of(invocation));
       json["not_checked"].push_back({{"id", id}, {"why", why}});

@@ -135,7 +135,8 @@ void choose_evaluations(const SimulationOptions& options, Simulated& simulated) 
   };
   simulated.evaluation_seen = detect(simulated.loaded->recorded(), plan.observed);
   const analysis::Side* reference = simulated.loaded->reference();
-  if (reference != nullptr && reference->conventions.dialect == plan.expected.conventions.dialect)
+  if (reference != nullptr &&
+      reference->version_of(call).arithmetic_name() == plan.expected.version_of(call).arithmetic_name())
     detect(*reference, plan.expected);
 }
 
@@ -216,9 +217,7 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
     throw BadInput(fmt::format("{}: {} has no samples to simulate", options.capture, result.invocation.path));
   }
   choose_generators(options, call, result);
-  const std::string dialect = result.invocation.facts.dialect;
-  plan.observed = {dialect.empty() ? operator_of(result.invocation) : dialect, call.conventions, MSDA_MODE_ATOMIC,
-                   true};
+  plan.observed = {call.arithmetic_name(), MSDA_MODE_ATOMIC, true};
   plan.expected = chosen_reference(options, call, plan.observed.name);
   choose_evaluations(options, result);
   plan.criterion = chosen_criterion(options, result.invocation, call.inputs().front().tensor.dtype);

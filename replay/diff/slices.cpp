@@ -84,7 +84,7 @@ std::vector<ReplayedBatches> replay_batches(const analysis::Call& call, const an
     options.seed = seed;
     options.threads = threads;
     const auto replay = [&](const analysis::Call& part) {
-      auto side = uncomputed_side(part, replayed.mode, part.conventions, mode, recorded);
+      auto side = uncomputed_side(part, replayed.mode, mode, recorded);
       compute_on_cpu(part, options, side);
       return side;
     };

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "analysis/model/dialects.h"
 #include "analysis/model/owned_side.h"
 #include "kernels/names.h"
 #include "replay/calls/load_operator.h"
@@ -55,12 +56,12 @@ std::vector<KeyedTensor> ExportedCall::tensors(bool of_finding) const {
 }
 
 std::vector<std::string> ExportedCall::other_dialects() const {
-  if (loaded->msda() == nullptr) return {};
-  msda_dialect dialect = call().conventions.dialect;
-  if (finding().against == "reference") dialect = loaded->reference()->conventions.dialect;
-  if (finding().against == "grid_sample") dialect = MSDA_GRID_SAMPLE;
-  if (dialect == call().conventions.dialect) return {};
-  return {kernels::name_of(dialect)};
+  if (call().dialects() == nullptr) return {};
+  const std::string own = dialect_of(call());
+  std::string beside = own;
+  if (finding().against == "reference") beside = dialect_of(loaded->reference()->version_of(call()));
+  if (finding().against == "grid_sample") beside = "grid_sample";
+  return beside == own ? std::vector<std::string>{} : std::vector{beside};
 }
 
 std::optional<Shown> shown_of(const analysis::Report& report, const std::string& element) {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "analysis/model/dialects.h"
 #include "kernels/names.h"
 #include "recorder/text/numbers.h"
 #include "replay/calls/conventions.h"
@@ -91,7 +92,7 @@ void add_scalars(ZipArchive& archive, const ExportedCall& call) {
     add_text("padding_mode", facts.padding_mode);
     add("align_corners", scalar("|b1", facts.align_corners));
     if (call.loaded->reference() != nullptr) {
-      add_text("reference_dialect", kernels::name_of(call.loaded->reference()->conventions.dialect));
+      add_text("reference_dialect", dialect_of(call.loaded->reference()->version_of(call.call())));
     }
   } else {
     add_text("operator", operator_of(call.invocation()));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/interpolate/call.h"
 #include "analysis/operators/roi_align/call.h"
 #include "analysis/operators/scatter_add/call.h"
@@ -28,7 +29,7 @@ OperatorSource grid_sample_source(const ExportedCall& call) {
           {{"dialect", "grid_sample"},
            {"interpolation", facts.texts.at("interpolation")},
            {"padding_mode", facts.texts.at("padding_mode")},
-           {"align_corners", call.call().conventions.align_corners}}};
+           {"align_corners", dynamic_cast<const analysis::GridSampleCall&>(call.call()).align_corners}}};
 }
 
 OperatorSource scatter_source(const char* python, const char* cpp, std::vector<Convention> conventions) {
@@ -55,7 +56,7 @@ OperatorSource source_of(const analysis::InterpolateCall& call) {
   return scatter_source(parts::kPythonInterpolate, parts::kCppInterpolate,
                         {{"dialect", "interpolate"},
                          {"mode", call.mode_name()},
-                         {"align_corners", call.conventions.align_corners},
+                         {"align_corners", call.align_corners},
                          {"scales", scales},
                          {"for_gpu", call.is_for_gpu}});
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analysis/model/dialects.h"
+#include "analysis/model/kernels.h"
 #include "kernels/names.h"
 #include "recorder/capture/writer.h"
 #include "recorder/writer/version.h"
@@ -67,8 +69,9 @@ std::string arithmetic_of(const analysis::Minimized& minimized, const analysis::
   if (options.mode == MSDA_MODE_ATOMIC) text += fmt::format(", seed {}", options.seed);
   if (options.mode == MSDA_MODE_MIXED) {
     std::vector<std::string> stages;
-    for (size_t i = 0; i < material.call->stages().size(); ++i) {
-      if ((options.float64_stages >> i & 1) != 0) stages.emplace_back(material.call->stages()[i]);
+    const auto names = material.call->kernels()->float64_stages();
+    for (size_t i = 0; i < names.size(); ++i) {
+      if ((options.float64_stages >> i & 1) != 0) stages.emplace_back(names[i]);
     }
     text += fmt::format(", {} in float64", fmt::join(stages, " and "));
   }
@@ -98,8 +101,7 @@ void write_small_capture(const std::string& path, bool replace, const std::strin
   for (const auto& view : gradients_of(*material.call, material.before)) writer.add_output_before(view);
   for (const auto& view : gradients_of(*material.call, material.recorded.tensors)) writer.add_output(view);
   if (material.reference) {
-    const auto& conventions = material.reference->conventions;
-    const std::string dialect = operator_of(invocation) == "msda" ? kernels::name_of(conventions.dialect) : "";
+    const std::string dialect = dialect_of(material.reference->version_of(*material.call));
     writer.add_result({"reference", "reference", dialect}, gradients_of(*material.call, material.reference->tensors));
   }
   writer.flush();

@@ -45,7 +45,6 @@ OrderedReplay replay_in_recorded_order(const LoadedCall& loaded, const std::stri
                                        const std::function<void(const std::string&)>& progress) {
   OrderedReplay replay;
   replay.owned.side.name = "recorded_order";
-  replay.owned.side.conventions = loaded.call().conventions;
   const auto refuse = [&](const std::string& why) {
     throw Unavailable(fmt::format("{}: --mode recorded_order: {}", loaded.where(), why));
   };

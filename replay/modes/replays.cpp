@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/model/dialects.h"
+#include "analysis/model/kernels.h"
 #include "analysis/numbers/compare.h"
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
@@ -24,7 +26,7 @@ std::string digest_of(const Tensor& tensor) {
 
 OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu) {
   const analysis::Call& call = loaded.call();
-  OwnedSide owned = analysis::uncomputed_side(call, plan.name, plan.conventions, plan.options.mode, loaded.recorded());
+  OwnedSide owned = analysis::uncomputed_side(call, plan.name, plan.options.mode, loaded.recorded(), plan.alternative);
   const Devices::Ran ran = compute(loaded, plan, devices, gpu, owned);
   const std::lock_guard lock(mutex_);
   Whereabouts& whereabouts = whereabouts_[plan.name];
@@ -36,7 +38,8 @@ OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devi
 Devices::Ran Replays::compute(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu,
                               OwnedSide& owned) {
   const analysis::Call& call = loaded.call();
-  const auto on_gpu = call.device_call(plan.conventions, plan.options, owned.side.tensors);
+  const analysis::Kernels* kernels = owned.side.version_of(call).kernels();
+  const auto on_gpu = kernels == nullptr ? nullptr : kernels->device_call(plan.options, owned.side.tensors);
   const auto on_cpu = [&] { analysis::compute_on_cpu(call, plan.options, owned); };
   return devices.run(on_gpu.get(), on_cpu, gpu, loaded.where() + ": " + plan.name);
 }
@@ -49,7 +52,7 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     msda_options options{};
     options.mode = mode;
     options.threads = settings.threads;
-    return plans.emplace_back(name, call.conventions, options);
+    return plans.emplace_back(name, nullptr, options);
   };
   plan("float64", MSDA_MODE_FLOAT64);
   for (const msda_mode mode : settings.modes) {
@@ -58,8 +61,8 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     options.float64_stages = settings.float64_stages;
     options.seed = settings.seed;
   }
-  if (const auto beside = call.conventions_of_tests()) {
-    plan(beside->name, MSDA_MODE_DETERMINISTIC).conventions = beside->conventions;
+  if (const auto beside = call.dialects() == nullptr ? std::nullopt : call.dialects()->dialect_of_tests()) {
+    plan(beside->text, MSDA_MODE_DETERMINISTIC).alternative = beside->call;
   }
 
   others_.resize(plans.size() - 1);
@@ -68,7 +71,7 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     progress(name);
     OwnedSide& owned = i == 0 ? float64_ : others_[i - 1];
     owned = run(loaded, plans[i], devices, gpu);
-    if (plans[i].conventions != call.conventions) return;
+    if (plans[i].alternative) return;
     std::array<std::string, 3> digests;
     for (const Gradient gradient : call.gradients()) digests[gradient.place()] = digest_of(owned.side.of(gradient));
     const std::lock_guard lock(mutex_);
@@ -84,7 +87,7 @@ void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, c
   std::map<std::string, std::array<std::set<std::string>, 3>> seen;
   for (size_t i = 1; i < plans.size(); ++i) {
     const std::string& name = plans[i].name;
-    if (plans[i].conventions != loaded.call().conventions) continue;
+    if (plans[i].alternative) continue;
     repeated.push_back(i);
     repeats_[name].runs = settings.repeat;
     for (size_t at = 0; at < loaded.call().gradients().size(); ++at) seen[name][at].insert(digests_[name][at]);
@@ -119,7 +122,6 @@ void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, c
 void Replays::add(const OriginalResult& original, const LoadedCall& loaded) {
   analysis::Side& side = original_.emplace();
   side.name = "original";
-  side.conventions = loaded.call().conventions;
   for (const OriginalTensor& tensor : original.tensors) {
     const auto gradients = loaded.call().gradients();
     const auto gradient =

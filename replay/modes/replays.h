@@ -62,7 +62,7 @@ class Replays {
   // One replay, run as often as requested.
   struct Plan {
     std::string name;
-    analysis::Conventions conventions;
+    std::shared_ptr<const analysis::Call> alternative;  // the call in another dialect
     msda_options options;
   };
   OwnedSide run(const LoadedCall& call, const Plan& plan, Devices& devices, GpuReplay* gpu);

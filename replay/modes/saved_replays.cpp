@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "analysis/model/dialects.h"
 #include "kernels/names.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
@@ -29,8 +30,7 @@ void SavedReplays::add(const capture::Invocation& invocation, const analysis::Ca
   with_shown_name(temporary_, path_, [&] {
     writer_->begin_invocation(facts);
     for (const analysis::Side& side : sides) {
-      const std::string dialect = operator_of(invocation) == "msda" ? kernels::name_of(side.conventions.dialect) : "";
-      writer_->add_result({side.name, "", dialect}, gradients_of(call, side.tensors));
+      writer_->add_result({side.name, "", dialect_of(side.version_of(call))}, gradients_of(call, side.tensors));
     }
     writer_->flush();
   });

@@ -131,7 +131,7 @@ const TermTable& BoundLibrary::table(size_t output) const {
     const analysis::OwnCall on(std::shared_ptr<const OwnDefinition>(std::shared_ptr<void>(), this));
     const auto exact = analysis::Precision::of(MSDA_FLOAT64);
     made.table = opened.new_table(output, [&](int64_t flat, std::vector<int32_t>& cells) {
-      for (const analysis::Axis& axis : axes(output, flat)) cells.push_back(on.landings({}, axis, exact).front().low);
+      for (const analysis::Axis& axis : axes(output, flat)) cells.push_back(on.landings(axis, exact).front().low);
     });
   } else {
     made.table = opened.table(output);

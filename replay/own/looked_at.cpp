@@ -24,7 +24,7 @@ std::vector<OwnCells> reachable_cells(const analysis::OwnDefinition& definition,
   const auto precision = analysis::Precision::of(call.arithmetic());
   for (const analysis::Axis& axis : axes) {
     std::vector<OwnCells> longer;
-    for (const auto& landing : call.landings({}, axis, precision)) {
+    for (const auto& landing : call.landings(axis, precision)) {
       for (OwnCells cells : places) {
         cells.push_back({landing.low, std::isfinite(landing.fraction) ? landing.fraction : 0});
         longer.push_back(cells);

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <optional>
 
+#include "analysis/model/dialects.h"
+#include "analysis/model/stages.h"
 #include "analysis/numbers/compare.h"
 #include "recorder/text/words.h"
 #include "replay/modes/replays.h"
@@ -15,7 +17,6 @@
 namespace msda::replay {
 
 using analysis::Call;
-using analysis::Conventions;
 using analysis::Intermediate;
 using analysis::number;
 
@@ -94,18 +95,22 @@ class StageSums {
 
 struct Column {
   std::string name;
-  Conventions conventions;
+  std::shared_ptr<const Call> alternative;  // the call in another dialect
   msda_mode mode;
+
+  const analysis::Stages& stages_of(const Call& call) const { return *(alternative ? *alternative : call).stages(); }
 };
 
 std::vector<Column> columns_of(const LoadedCall& loaded) {
   const Call& call = loaded.call();
   std::vector<Column> columns;
-  for (const auto& [name, conventions] :
-       call.conventions_to_show(loaded.reference() != nullptr ? &loaded.reference()->conventions : nullptr)) {
-    columns.push_back({name, conventions, MSDA_MODE_DETERMINISTIC});
-  }
-  columns.push_back({"float64", call.conventions, MSDA_MODE_FLOAT64});
+  const analysis::Dialects* dialects = call.dialects();
+  const analysis::Side* reference = loaded.reference();
+  const auto shown = dialects == nullptr
+                         ? std::vector<analysis::Alternative>{{"deterministic", nullptr}}
+                         : dialects->dialects_to_show(reference != nullptr ? &reference->version_of(call) : nullptr);
+  for (const auto& [name, alternative] : shown) columns.push_back({name, alternative, MSDA_MODE_DETERMINISTIC});
+  columns.push_back({"float64", nullptr, MSDA_MODE_FLOAT64});
   return columns;
 }
 
@@ -192,7 +197,7 @@ void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& elemen
     if (!is_shown_for(stage, element.gradient)) continue;
     SampleNumbers numbers;
     for (const Column& column : columns) {
-      numbers.push_back(loaded.call().numbers_of(stage, column.conventions, sample, 1, column.mode, 1));
+      numbers.push_back(column.stages_of(loaded.call()).numbers_of(stage, sample, 1, column.mode, 1));
     }
     if (stage.channels) {
       add_worst_channel(at, sample, columns, numbers, rows);
@@ -219,15 +224,15 @@ void add_scattered_rows(const LoadedCall& loaded, const analysis::ElementId& ele
     if (stage.is_scattered()) {
       std::vector<double> values;
       for (const Column& column : columns) {
-        values.push_back(call.scattered_value(column.conventions, element, column.mode, *cache));
+        values.push_back(column.stages_of(call).scattered_value(element, column.mode, *cache));
       }
       rows.add(at, "", element.flat, columns, values);
       continue;
     }
-    for (const auto& [text, sample, place] : call.named_addends(call.conventions, element, *cache)) {
+    for (const auto& [text, sample, place] : call.stages()->named_addends(element, *cache)) {
       SampleNumbers numbers;
       for (const Column& column : columns) {
-        numbers.push_back(call.numbers_of(stage, column.conventions, sample, 1, column.mode, 1));
+        numbers.push_back(column.stages_of(call).numbers_of(stage, sample, 1, column.mode, 1));
       }
       rows.add(at, text, sample * stage.width() + place, columns, across(numbers, place));
     }
@@ -259,10 +264,11 @@ Json sample_stage_summary(const Call& call, const StageTensors& recorded, size_t
   StageSums sums(at, recorded, call.arithmetic());
   constexpr int64_t kNumbersOfAPart = int64_t{1} << 20;
   const int64_t part = std::max<int64_t>(1, kNumbersOfAPart / std::max<int64_t>(1, stage.width()));
-  for (int64_t first = 0; first < call.sample_count(); first += part) {
-    const int64_t count = std::min(part, call.sample_count() - first);
-    const auto f32 = call.numbers_of(stage, call.conventions, first, count, MSDA_MODE_DETERMINISTIC, threads);
-    const auto f64 = call.numbers_of(stage, call.conventions, first, count, MSDA_MODE_FLOAT64, threads);
+  const analysis::Stages& stages = *call.stages();
+  for (int64_t first = 0; first < stages.sample_count(); first += part) {
+    const int64_t count = std::min(part, stages.sample_count() - first);
+    const auto f32 = stages.numbers_of(stage, first, count, MSDA_MODE_DETERMINISTIC, threads);
+    const auto f64 = stages.numbers_of(stage, first, count, MSDA_MODE_FLOAT64, threads);
     for (size_t i = 0; i < f32.size(); ++i) {
       sums.add(first * stage.width() + static_cast<int64_t>(i), f32[i], f64[i]);
     }

@@ -11,7 +11,7 @@ namespace msda::replay {
 namespace {
 
 int64_t numbers_of(const analysis::Call& call, const analysis::Intermediate& stage) {
-  if (!stage.is_scattered()) return call.sample_count() * stage.width();
+  if (!stage.is_scattered()) return call.stages()->sample_count() * stage.width();
   return kernels::elements_of(call.shape_of(*stage.gradient));
 }
 
@@ -20,7 +20,7 @@ int64_t numbers_of(const analysis::Call& call, const analysis::Intermediate& sta
 StageTensors::StageTensors(const Options& options, const capture::IsolatedReader& reader,
                            const capture::Invocation& invocation, const analysis::Call& call,
                            const analysis::Side& outputs)
-    : intermediates_(call.intermediates()), stages_(intermediates_.size()) {
+    : intermediates_(call.stages()->intermediates()), stages_(intermediates_.size()) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const analysis::Intermediate& stage = intermediates_[i];
     if (stage.output_stands_in) stages_[i].tensor = outputs.of(*stage.gradient);

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "analysis/model/call.h"
 #include "analysis/model/side.h"
+#include "analysis/model/stages.h"
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
 #include "replay/stages/statistics.h"
 
 namespace msda::replay {
 
-// By the index of the stage among Call::intermediates().
+// By the index of the stage among analysis::Stages::intermediates().
 class StageTensors {
  public:
   // Reads every recorded stage tensor. `outputs` stand in for those that no recorder stores. Throws BadInput for one

@@ -100,7 +100,7 @@ TEST(Bounds, ExplainEveryReplayAndNoMistake) {
       const analysis::MsdaCall call = problem.call();
       for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC}) {
         const Gradients gradients = run_backward(problem, {mode, 0, seed, 0});
-        const analysis::Side side = gradients.side("recorded", problem.conventions);
+        const analysis::Side side = gradients.side("recorded");
         analysis::ContributionCache cache(call);
         for (const Gradient gradient : analysis::kMsdaGradients) {
           const int64_t total = side.of(gradient).elements();
@@ -180,8 +180,8 @@ TEST(Bounds, OfEqualAddendsAreFoundByTryingOrders) {
   const analysis::MsdaCall call = problem.call();
   analysis::ContributionCache cache(call);
   const Gradients gradients = run_backward(problem, {MSDA_MODE_ATOMIC, 0, 0, 0});
-  const auto explanation = explain(call, gradients.side("recorded", problem.conventions),
-                                   call.element_id(analysis::MsdaGradient::kValue, 0), cache);
+  const auto explanation =
+      explain(call, gradients.side("recorded"), call.element_id(analysis::MsdaGradient::kValue, 0), cache);
   EXPECT_GT(explanation.exact().residual, 0.01);
   EXPECT_TRUE(explanation.explained());
 }
@@ -196,7 +196,7 @@ TEST(Bounds, OrdersOfAnotherCellsAddendsExplainNothing) {
   const analysis::MsdaCall call = problem.call();
   analysis::ContributionCache cache(call);
   const Gradients gradients = run_backward(problem);
-  const analysis::Side side = gradients.side("recorded", problem.conventions);
+  const analysis::Side side = gradients.side("recorded");
   const auto id = call.element_id(analysis::MsdaGradient::kSamplingLocations, 0);
   const auto recorded = explain(call, side, id, cache);
   ASSERT_EQ(recorded.matches, std::vector<size_t>{1});

@@ -440,7 +440,7 @@ TEST_P(Planted, ReplaysThatDrawTheirOrderDecideNothing) {
   material.tolerance = Tolerance{0, 1e-9};
   const auto at_fault = [&](const char* name) {
     const Gradients truth = run_backward(material.problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
-    if (name != nullptr) material.more = {truth.side(name, material.problem.conventions)};
+    if (name != nullptr) material.more = {truth.side(name)};
     const Report report = material.analyze();
     std::vector<AtFault> sides;
     for (const Finding& f : findings_of(report)) sides.push_back(f.at_fault);
@@ -631,7 +631,7 @@ TEST(ImplementationError, IsOfTheSideThatOnlyAnotherLandingExplains) {
   const analysis::MsdaCall call = problem.call();
   analysis::ContributionCache cache(call);
   const Gradients gradients = run_backward(problem);
-  const analysis::Side side = gradients.side("recorded", problem.conventions);
+  const analysis::Side side = gradients.side("recorded");
   const auto id = call.element_id(analysis::MsdaGradient::kAttentionWeights, 0);
   analysis::Explanation exact = explain(call, side, id, cache), elsewhere = exact;
   exact.candidates.resize(1);

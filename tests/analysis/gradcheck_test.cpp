@@ -26,8 +26,8 @@ void hug_kinks(const Call& call, OwnedTensor& locations, uint64_t seed) {
   for (int64_t flat = 0; flat < locations.view.elements(); ++flat) {
     if (random() % 2 == 0) continue;
     const auto id = call.element_id(gradient, flat);
-    const analysis::Axis axis = call.axes(id)[*call.moved_axis(id)];
-    const auto map = call.coordinate_map(call.conventions, axis.size);
+    const analysis::Axis axis = call.axes(id)[*call.forward()->moved_axis(id)];
+    const auto map = call.coordinate_map(axis.size);
     if (map.factor == 0) continue;
     const auto half_pixel = static_cast<double>(static_cast<int64_t>(random() % (2 * axis.size + 9)) - 4) / 2;
     const auto steps = static_cast<double>(static_cast<int64_t>(random() % 5) - 2);
@@ -53,7 +53,7 @@ Checked check(const Call& call) {
   const auto compute = [&](msda_mode mode) {
     msda_options options{};
     options.mode = mode;
-    analysis::OwnedSide owned = uncomputed_side(call, "float64", call.conventions, mode, Side{});
+    analysis::OwnedSide owned = uncomputed_side(call, "float64", mode, Side{});
     compute_on_cpu(call, options, owned);
     return owned;
   };
@@ -123,7 +123,7 @@ TEST(Gradcheck, ATinyMistakeInFloat64Fails) {
   const auto call = problem.call();
   msda_options options{};
   options.mode = MSDA_MODE_FLOAT64;
-  analysis::OwnedSide owned = uncomputed_side(call, "float64", call.conventions, options.mode, Side{});
+  analysis::OwnedSide owned = uncomputed_side(call, "float64", options.mode, Side{});
   compute_on_cpu(call, options, owned);
   for (const Gradient gradient : call.gradients()) {
     auto* values = reinterpret_cast<double*>(owned.memory[gradient.place()].get());

@@ -136,7 +136,7 @@ TEST(GridWeights, BilinearBoundsHoldAsFarAsCoordinatesMayBeOff) {
   const Precision precision = Precision::of(MSDA_BFLOAT16);
   const GridContributions contributions(call, 0, precision, nullptr);
   const auto distance = [&](int64_t sample, int axis, double share, int64_t pixel) {
-    const auto [exact, error] = call.coordinate(call.conventions, call.axis_of({0, sample}, axis), precision);
+    const auto [exact, error] = call.coordinate(call.axis_of({0, sample}, axis), precision);
     return std::abs(exact + share * error - static_cast<double>(pixel));
   };
   double farthest = 0;

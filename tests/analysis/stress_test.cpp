@@ -203,7 +203,7 @@ stress::Plan plan_of(const analysis::Call& call, const Arithmetic& expected, con
   const auto inputs = call.inputs();
   for (size_t i = 0; i < inputs.size(); ++i)
     plan.inputs.push_back(stress::parse_generator(generators[i], inputs[i].tensor));
-  plan.observed = {"observed", call.conventions, MSDA_MODE_ATOMIC, expected.contracted};
+  plan.observed = {"observed", MSDA_MODE_ATOMIC, expected.contracted};
   plan.expected = expected;
   plan.criterion.tolerance = tolerance;
   plan.seed = 3;
@@ -272,9 +272,9 @@ TEST(Screen, TellsCausesApart) {
   problem.sampling_locations.set(0, before);
   problem.sampling_locations.set(1, 0.4);
   const auto call = problem.call();
-  const Arithmetic observed{"msda_triton", conventions, MSDA_MODE_DETERMINISTIC};
+  const Arithmetic observed{"msda_triton", MSDA_MODE_DETERMINISTIC};
   Arithmetic expected = observed;
-  expected.conventions.dialect = MSDA_GRID_SAMPLE;
+  expected.alternative = call.in_dialect(MSDA_GRID_SAMPLE);
   const analysis::ElementId id{MsdaGradient::kSamplingLocations, 0, {}};
   EXPECT_EQ(stress::cause_of(call, id, observed, expected), analysis::Cause::kCellBoundary);
   EXPECT_TRUE(stress::Mask{1}.hides(call, id));
@@ -287,8 +287,8 @@ TEST(Screen, TellsCausesApart) {
   aligned.sampling_locations.set(0, 0);
   aligned.sampling_locations.set(1, 0.4);
   const auto at_zero = aligned.call();
-  Arithmetic a{"msda_triton", at_zero.conventions, MSDA_MODE_DETERMINISTIC}, b = a;
-  b.conventions.dialect = MSDA_GRID_SAMPLE;
+  Arithmetic a{"msda_triton", MSDA_MODE_DETERMINISTIC}, b = a;
+  b.alternative = at_zero.in_dialect(MSDA_GRID_SAMPLE);
   EXPECT_EQ(stress::cause_of(at_zero, id, a, b), analysis::Cause::kBorderClamp);
 }
 

@@ -50,7 +50,7 @@ TEST(Api, AnyStride) {
     return abi;
   };
   std::vector<std::byte> memory[8];
-  auto abi = analysis::abi_call(problem.call(), kTriton);
+  auto abi = analysis::abi_call(problem.call());
   abi.call.value = reversed(problem.value, memory[0]);
   abi.call.spatial_shapes = reversed(problem.spatial_shapes, memory[1]);
   abi.call.sampling_locations = reversed(problem.sampling_locations, memory[2]);
@@ -103,7 +103,7 @@ TEST(Api, SkipsResultsThatAreNotAskedFor) {
     const msda_tensor result = owned_tensor.abi();
     const msda_tensor* results[3] = {nullptr, nullptr, nullptr};
     results[wanted.place()] = &result;
-    const auto abi = analysis::abi_call(problem.call(), kTriton);
+    const auto abi = analysis::abi_call(problem.call());
     ASSERT_EQ(msda_backward(&abi.call, &abi.grad_output, nullptr, results[0], results[1], results[2]), MSDA_OK);
     EXPECT_EQ(owned_tensor.values(), all.of(wanted).values()) << name_of(wanted);
   }
@@ -113,7 +113,7 @@ TEST(Api, RoundsOnceIntoTheResultsType) {
   const Problem problem = make_problem({1, 2, 20, 30, 2, {{6, 5}}}, kTriton, MSDA_FLOAT16, 4);
   const Gradients half = run_backward(problem);
   const Gradients wide = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
-  const auto abi = analysis::abi_call(problem.call(), kTriton);
+  const auto abi = analysis::abi_call(problem.call());
   const msda_options options{MSDA_MODE_FLOAT64, 0, 0, 0};
   for (const Gradient g : analysis::kMsdaGradients) {
     OwnedTensor rounded = OwnedTensor::for_result(MSDA_FLOAT16, problem.shape_of(g));
@@ -134,7 +134,7 @@ TEST(Mixed, BetweenFloat32AndFloat64) {
     const Problem problem = random_problem(seed, MSDA_FLOAT32);
     EXPECT_EQ(digest_of(run_backward(problem, {MSDA_MODE_MIXED, 0, 0, 0})), digest_of(run_backward(problem)))
         << problem.text();
-    const auto abi = analysis::abi_call(problem.call(), problem.conventions);
+    const auto abi = analysis::abi_call(problem.call());
     const Gradients wide = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
     Gradients mixed = wide;
     const msda_options options{MSDA_MODE_MIXED, 0, 0, (1u << MSDA_STAGE_COUNT) - 1};
@@ -162,7 +162,7 @@ TEST(Mixed, CoordinatesInFloat64ChooseTheRightCell) {
 TEST(Stages, FitTogether) {
   const Problem problem =
       make_problem({1, 2, 6, 5, 2, {{4, 3}, {2, 5}}}, kTriton, MSDA_FLOAT32, 8, Locations::kAnywhere);
-  const auto abi = analysis::abi_call(problem.call(), kTriton);
+  const auto abi = analysis::abi_call(problem.call());
   const analysis::MsdaCall call = problem.call();
   const std::vector<int64_t> samples{call.B, call.Q, call.M, call.L, call.P};
   const auto stage = [&](msda_stage_id id, const std::vector<int64_t>& more) {
@@ -211,7 +211,7 @@ TEST(Stages, FitTogether) {
 TEST(Stages, TogetherAsOneByOne) {
   const Problem problem =
       make_problem({2, 2, 6, 5, 2, {{4, 3}, {2, 5}}}, kTriton, MSDA_FLOAT32, 9, Locations::kAnywhere);
-  const auto abi = analysis::abi_call(problem.call(), kTriton);
+  const auto abi = analysis::abi_call(problem.call());
   const std::vector<int64_t> samples{2, 5, 2, 2, 2};
   const std::vector<std::vector<int64_t>> more{{2}, {2}, {4}, {4, 6}, {6}, {}, {2}, {4, 6}};
   for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_FLOAT64}) {
@@ -246,7 +246,7 @@ TEST(Stages, TogetherAsOneByOne) {
 class Refusals : public ::testing::Test {
  protected:
   Problem problem = make_problem({1, 2, 4, 3, 2, {{3, 4}, {2, 2}}}, kTriton, MSDA_FLOAT32, 1);
-  analysis::AbiCall abi = analysis::abi_call(problem.call(), kTriton);
+  analysis::AbiCall abi = analysis::abi_call(problem.call());
   Gradients gradients = run_backward(problem);
   msda_options options{};
   msda_tensor results[3] = {gradients.tensors[0].abi(), gradients.tensors[1].abi(), gradients.tensors[2].abi()};

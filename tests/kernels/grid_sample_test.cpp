@@ -30,7 +30,7 @@ GridGradients run_grid(const GridProblem& problem, const msda_options& options =
   GridGradients results{OwnedTensor::for_result(type, call.input.shape),
                         OwnedTensor::for_result(type, call.grid.shape)};
   const analysis::Tensor tensors[] = {results.input.view, results.grid.view};
-  call.run_kernels(call.conventions, options, tensors);
+  call.run_kernels(options, tensors);
   return results;
 }
 
@@ -214,9 +214,9 @@ double sum_of_addends(const GridSampleCall& call, const analysis::ElementId& id,
   const auto& stage = stage_named(stages, "input_contributions");
   const auto cache = call.new_cache();
   kernels::TreeSum<Real> sum;
-  const auto addends = call.named_addends(call.conventions, id, *cache);
+  const auto addends = call.named_addends(id, *cache);
   for (const auto& [text, sample, number] : addends) {
-    const auto numbers = call.numbers_of(stage, call.conventions, sample, 1, mode, 1);
+    const auto numbers = call.numbers_of(stage, sample, 1, mode, 1);
     sum.add(static_cast<Real>(numbers[static_cast<size_t>(number)]));
   }
   return addends.empty() ? 0 : static_cast<double>(Real(0) + sum.sum());
@@ -236,7 +236,7 @@ TEST(GridSample, IntermediateTensorsHaveTheKernelsBits) {
         std::vector<double> found;
         for (int64_t first = 0; first < call.sample_count(); first += 7) {  // parts that end amid a batch
           const int64_t count = std::min<int64_t>(7, call.sample_count() - first);
-          const auto part = call.numbers_of(grad_grid, call.conventions, first, count, mode, 2);
+          const auto part = call.numbers_of(grad_grid, first, count, mode, 2);
           found.insert(found.end(), part.begin(), part.end());
         }
         EXPECT_EQ(found, wanted.grid.values()) << what;
@@ -244,7 +244,7 @@ TEST(GridSample, IntermediateTensorsHaveTheKernelsBits) {
         const auto cache = call.new_cache();
         for (size_t flat = 0; flat < gradient.size(); flat += 5) {
           const auto id = call.element_id(GridSampleGradient::kInput, static_cast<int64_t>(flat));
-          EXPECT_EQ(call.scattered_value(call.conventions, id, mode, *cache), gradient[flat]) << what << " " << flat;
+          EXPECT_EQ(call.scattered_value(id, mode, *cache), gradient[flat]) << what << " " << flat;
           if (mode == MSDA_MODE_FLOAT64 && dtype != MSDA_FLOAT64) continue;  // float32 says which samples come here
           const double sum = wide ? sum_of_addends<double>(call, id, mode) : sum_of_addends<float>(call, id, mode);
           EXPECT_EQ(sum, gradient[flat]) << what << " " << flat;

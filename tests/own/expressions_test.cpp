@@ -170,13 +170,13 @@ TEST(OwnExpressions, BoundsHoldEveryOrder) {
   const auto cache = call.new_cache();
   const auto precision = analysis::Precision::of(MSDA_FLOAT32);
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    analysis::evaluate(
-        call, call.gradients()[0], analysis::EvaluationMode::kAtomic, seed, 1, [&](int64_t flat, double x) {
-          const auto element =
-              call.element({}, {call.gradients()[0], flat, {}}, {}, {precision, precision}, nullptr, *cache);
-          EXPECT_LE(std::abs(x - element.value), element.bound());
-          EXPECT_LE(element.bound(), 1e-5 * (1 + element.cancelled));
-        });
+    analysis::evaluate(call, call.gradients()[0], analysis::EvaluationMode::kAtomic, seed, 1,
+                       [&](int64_t flat, double x) {
+                         const auto element =
+                             call.element({call.gradients()[0], flat, {}}, {}, {precision, precision}, nullptr, *cache);
+                         EXPECT_LE(std::abs(x - element.value), element.bound());
+                         EXPECT_LE(element.bound(), 1e-5 * (1 + element.cancelled));
+                       });
   }
 }
 
@@ -208,7 +208,7 @@ TEST(OwnExpressions, Coordinates) {
   expect_near_all(float64_of(call), expected);
   const auto precision = analysis::Precision::of(MSDA_FLOAT32);
   const auto landings = [&](int64_t flat) {
-    return call.landings({}, call.axes({call.gradients()[0], flat, {}})[0], precision);
+    return call.landings(call.axes({call.gradients()[0], flat, {}})[0], precision);
   };
   EXPECT_EQ(landings(0).size(), 1u);
   ASSERT_EQ(landings(1).size(), 2u);  // exactly 2: rounding may bring it below
@@ -217,7 +217,7 @@ TEST(OwnExpressions, Coordinates) {
   // The coordinate's error reaches the value by its weights.
   const auto cache = call.new_cache();
   const auto element =
-      call.element({}, {call.gradients()[0], 0, {}}, {landings(0)[0]}, {precision, precision}, nullptr, *cache);
+      call.element({call.gradients()[0], 0, {}}, {landings(0)[0]}, {precision, precision}, nullptr, *cache);
   const double error = landings(0)[0].error;
   EXPECT_GT(error, 0);
   EXPECT_NEAR(element.from_coordinates, error * 2 * (2 + 4), error * 0.1);

@@ -57,7 +57,7 @@ struct Pass {
     }
   }
   analysis::MsdaDeviceCall backward() const {
-    const analysis::AbiCall abi = abi_call(problem.call(), problem.conventions);
+    const analysis::AbiCall abi = abi_call(problem.call());
     return {abi.call,
             abi.grad_output,
             options,
@@ -214,7 +214,7 @@ TEST_F(GpuReplayTest, GridSampleInPartsIsTheWhole) {
                         tests::OwnedTensor::for_result(MSDA_FLOAT32, problem.call.grid.shape)};
     };
     const auto whole = results(), in_parts = results();
-    problem.call.run_kernels(problem.call.conventions, {}, std::array{whole[0].view, whole[1].view});
+    problem.call.run_kernels({}, std::array{whole[0].view, whole[1].view});
     const msda_grid_sample_call call{variant.interpolation, variant.padding, variant.align_corners, problem.input.abi(),
                                      problem.grid.abi()};
     const analysis::GridDeviceCall on_device(call, problem.grad_output.abi(), {}, in_parts[0].abi(), in_parts[1].abi(),

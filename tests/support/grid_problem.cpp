@@ -49,7 +49,7 @@ GridProblem make_grid_problem(const Variant& variant, msda_dtype dtype, uint64_t
   GridSampleCall& call = problem.call;
   call.interpolation = variant.interpolation;
   call.padding = variant.padding;
-  call.conventions.align_corners = variant.align_corners;
+  call.align_corners = variant.align_corners;
   call.axes_count = variant.axes;
   call.N = sizes.N;
   call.C = sizes.C;

@@ -16,20 +16,21 @@ void TestMaterial::add_reference() { reference = run_backward(problem, reference
 
 analysis::Report TestMaterial::analyze() const {
   analysis::Material material;
-  material.call = std::make_shared<analysis::MsdaCall>(problem.call());
-  material.recorded = recorded.side("recorded", problem.conventions);
-  if (reference) material.reference = reference->side("reference", reference_conventions);
+  const auto call = std::make_shared<analysis::MsdaCall>(problem.call());
+  material.call = call;
+  material.recorded = recorded.side("recorded");
+  if (reference) material.reference = reference->side("reference", call->with(reference_conventions));
   for (int i = 0; i < 3; ++i) {
     if (before[i]) material.before[i] = before[i]->view;
   }
   const Gradients float64 = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
   const Gradients deterministic = run_backward(problem);
-  material.float64 = float64.side("float64", problem.conventions);
-  material.replays = {deterministic.side("deterministic", problem.conventions)};
+  material.float64 = float64.side("float64");
+  material.replays = {deterministic.side("deterministic")};
   std::optional<Gradients> of_tests;
-  if (const auto beside = material.call->conventions_of_tests()) {
-    of_tests = run_backward(problem, beside->conventions, {});
-    material.replays.push_back(of_tests->side(beside->name, beside->conventions));
+  if (const auto beside = call->dialect_of_tests()) {
+    of_tests = run_backward(problem, static_cast<const analysis::MsdaCall&>(*beside->call).conventions, {});
+    material.replays.push_back(of_tests->side(beside->text, beside->call));
   }
   material.replays.insert(material.replays.end(), more.begin(), more.end());
   return analysis::analyze(material, {tolerance, 0});

@@ -214,10 +214,10 @@ Problem random_problem(uint64_t seed, msda_dtype dtype) {
   return make_problem(sizes, conventions[seed % conventions.size()], dtype, seed, Locations::kAnywhere);
 }
 
-analysis::Side Gradients::side(const std::string& name, const Conventions& conventions) const {
+analysis::Side Gradients::side(const std::string& name, std::shared_ptr<const analysis::Call> alternative) const {
   analysis::Side side;
   side.name = name;
-  side.conventions = conventions;
+  side.alternative = std::move(alternative);
   for (int i = 0; i < 3; ++i) {
     side.tensors[i] = tensors[i].view;
     side.arithmetic[i] = analysis::arithmetic_of(tensors[i].view.dtype);
@@ -238,7 +238,9 @@ Gradients run_backward(const Problem& problem, const Conventions& conventions, c
     gradients.tensors[i] = OwnedTensor::for_result(dtype, problem.shape_of(gradient));
     results[i] = gradients.tensors[i].abi();
   }
-  const auto abi = analysis::abi_call(problem.call(), conventions);
+  analysis::MsdaCall call = problem.call();
+  call.conventions = conventions;
+  const auto abi = analysis::abi_call(call);
   EXPECT_EQ(msda_backward(&abi.call, &abi.grad_output, &options, &results[0], &results[1], &results[2]), MSDA_OK)
       << msda_last_error() << " " << problem.text();
   return gradients;
@@ -248,7 +250,7 @@ OwnedTensor run_forward(const Problem& problem, const msda_options& options) {
   const msda_dtype dtype = options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype;
   OwnedTensor output = OwnedTensor::for_result(dtype, problem.grad_output.view.shape);
   const msda_tensor result = output.abi();
-  const auto abi = analysis::abi_call(problem.call(), problem.conventions);
+  const auto abi = analysis::abi_call(problem.call());
   EXPECT_EQ(msda_forward(&abi.call, &options, &result), MSDA_OK) << msda_last_error() << " " << problem.text();
   return output;
 }

@@ -86,7 +86,7 @@ struct Gradients {
   OwnedTensor tensors[3];
   const OwnedTensor& of(analysis::Gradient gradient) const { return tensors[gradient.place()]; }
   OwnedTensor& of(analysis::Gradient gradient) { return tensors[gradient.place()]; }
-  analysis::Side side(const std::string& name, const analysis::Conventions& conventions) const;
+  analysis::Side side(const std::string& name, std::shared_ptr<const analysis::Call> alternative = nullptr) const;
 };
 
 // msda_backward; fails the test if it does. Results in the problem's type, for MSDA_MODE_FLOAT64 in float64.

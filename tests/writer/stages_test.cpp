@@ -192,7 +192,7 @@ TEST_F(StagesOfACall, DoNotDependOnTheParts) {
     for (const analysis::Conventions& conventions : all_conventions()) {
       const Problem problem =
           make_problem({2, 3, 5, 7, 2, {{4, 3}, {1, 5}, {2, 2}}}, conventions, dtype, ++seed, Locations::kAnywhere);
-      const auto abi = analysis::abi_call(problem.call(), conventions);
+      const auto abi = analysis::abi_call(problem.call());
       const msda_dtype arithmetic = analysis::arithmetic_of(dtype);
       std::vector<std::string> summaries;
       for (const int64_t memory : {int64_t{1} << 30, int64_t{40000}, int64_t{3000}, int64_t{1}}) {

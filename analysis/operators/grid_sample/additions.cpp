@@ -37,8 +37,7 @@ struct Along {
     const int32_t size = call.sides[axis];
     const Wide coordinate = static_cast<Wide>(at), one(1), half(0.5), sides = static_cast<Wide>(size);
     Wide pixel = kernels::grid_pixel(conventions, coordinate, size);
-    if (variant != kWritten && !call.conventions.align_corners)
-      pixel = kernels::fma(coordinate + one, sides, -one) * half;
+    if (variant != kWritten && !call.align_corners) pixel = kernels::fma(coordinate + one, sides, -one) * half;
     const Wide moved = kernels::pad(conventions, pixel, size).pixel;
     const Real padded = static_cast<Real>(moved);
     const bool is_nearest = call.interpolation == MSDA_NEAREST;
@@ -94,7 +93,7 @@ class GridAdditions final : public Additions {
   std::vector<FactorArithmetic> arithmetics() const override {
     std::vector<FactorArithmetic> all;
     const auto add = [&](msda_dtype type) {
-      const bool aligned = call_.conventions.align_corners;
+      const bool aligned = call_.align_corners;
       const bool is_cubic = call_.interpolation == MSDA_BICUBIC;
       if (!aligned || is_cubic) all.push_back({"coordinates with fused multiply-adds", type, kContracted});
       all.push_back({"coordinates as written", type, kWritten});
@@ -122,7 +121,7 @@ class GridAdditions final : public Additions {
 
   std::vector<SharedAddend> addends(int64_t family, const FactorArithmetic& arithmetic) const override {
     std::vector<SharedAddend> all;
-    const msda_grid_sample_call conventions = abi_call(call_, call_.conventions).call;
+    const msda_grid_sample_call conventions = abi_call(call_).call;
     with_real(arithmetic.type, [&]<class Real>(Real) {
       for (int64_t at = 0; at < call_.samples; ++at) {
         add_sample<Real>(conventions, static_cast<Variant>(arithmetic.variant), family, at, all);

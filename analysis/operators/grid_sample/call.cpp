@@ -54,8 +54,8 @@ int64_t GridSampleCall::weights_of(Gradient gradient, int64_t flat) const {
   return pixel.n * pixels + pixel.at;
 }
 
-bool GridSampleCall::visit_inputs(const Conventions&, const ElementId& id, const Place& place,
-                                  const Precision& precision, Cache& cache, const VisitInput& visit) const {
+bool GridSampleCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                                  const VisitInput& visit) const {
   const auto visit_sample = [&](const SampleId& sample) {
     for (int axis = 0; axis < axes_count; ++axis) {
       if (visit("grid", grid, (sample.n * samples + sample.at) * axes_count + axis)) return true;
@@ -83,13 +83,12 @@ bool GridSampleCall::visit_inputs(const Conventions&, const ElementId& id, const
   return false;
 }
 
-bool GridSampleCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision& precision,
-                                  Cache& cache, const VisitStage& visit) const {
+bool GridSampleCall::visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
+                                  const VisitStage& visit) const {
   std::vector<double> coordinates;
-  for (const Axis& axis : axes(id))
-    coordinates.push_back(evaluations(side_conventions, axis, arithmetic()).front().coordinate);
+  for (const Axis& axis : axes(id)) coordinates.push_back(evaluations(axis, arithmetic()).front().coordinate);
   if (!coordinates.empty() && visit("pixel_coordinates", coordinates)) return true;
-  return Call::visit_stages(side_conventions, id, precision, cache, visit);
+  return Call::visit_stages(id, precision, cache, visit);
 }
 
 Steps GridSampleCall::input_steps(Gradient gradient) const {

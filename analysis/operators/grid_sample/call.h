@@ -12,6 +12,10 @@
 #include <vector>
 
 #include "analysis/model/call.h"
+#include "analysis/model/forward.h"
+#include "analysis/model/hypotheses.h"
+#include "analysis/model/kernels.h"
+#include "analysis/model/stages.h"
 #include "kernels/grid_sample.h"
 
 namespace msda::analysis {
@@ -44,10 +48,11 @@ using Taps = boost::container::static_vector<Tap, 4>;
 class GridContributions;
 
 // Shapes fit each other, and no size is 0.
-struct GridSampleCall final : Call {
+struct GridSampleCall final : Call, Stages, Kernels, Forward, Hypotheses {
   msda_interpolation interpolation = MSDA_BILINEAR;
-  msda_grid_padding padding = MSDA_GRID_ZEROS;  // in place of conventions.padding, which lacks reflection
-  int axes_count = 2;                           // 2 or 3
+  msda_grid_padding padding = MSDA_GRID_ZEROS;
+  bool align_corners = false;
+  int axes_count = 2;  // 2 or 3
   int64_t N = 0, C = 0;
   int64_t pixels = 0, samples = 0;  // of one batch
   int32_t sides[3] = {};            // of the input, by axis: x, y, z
@@ -60,15 +65,14 @@ struct GridSampleCall final : Call {
   msda_dtype arithmetic() const override;
 
   Axes axes(const ElementId& id) const override;
-  Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
-                                      msda_dtype arithmetic) const override;
+  Coordinate coordinate(const Axis& axis, const Precision& precision) const override;
+  Landings landings(const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
 
   std::unique_ptr<Cache> new_cache() const override;
-  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Narrowing* narrowing, Cache& cache) const override;
-  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
+                  Cache& cache) const override;
+  Addends addends(const ElementId& id, Cache& cache) const override;
   bool has_narrow_kernels() const override { return true; }
 
   int64_t family_of(Gradient gradient, int64_t flat) const override;  // the batch
@@ -77,22 +81,20 @@ struct GridSampleCall final : Call {
   int64_t weights_of(Gradient gradient, int64_t flat) const override;
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
-  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
-                    Cache& cache, const VisitInput& visit) const override;
-  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
+  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                    const VisitInput& visit) const override;
+  bool visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return N * samples; }
-  std::vector<double> numbers_of(const Intermediate& tensor, const Conventions& conventions, int64_t first,
-                                 int64_t count, msda_mode mode, int threads) const override;
-  std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
-                                         Cache& cache) const override;
-  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
-                         Cache& cache) const override;
+  std::vector<double> numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
+                                 int threads) const override;
+  std::vector<NamedAddend> named_addends(const ElementId& id, Cache& cache) const override;
+  double scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const override;
 
-  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
-                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
+                                const Precision& precision, Cache& cache) const override;
   std::string mistake_of(const WrongValues& wrong) const override;
   std::vector<Alternative> alternatives() const override;
   Steps input_steps(Gradient gradient) const override;
@@ -104,11 +106,9 @@ struct GridSampleCall final : Call {
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
 
-  std::span<const char* const> stages() const override;
-  bool run_kernels(const Conventions& conventions, const msda_options& options,
-                   std::span<const Tensor> results) const override;
-  std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
-                                          std::span<const Tensor> results) const override;
+  std::span<const char* const> float64_stages() const override;
+  void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
+  std::unique_ptr<DeviceCall> device_call(const msda_options& options, std::span<const Tensor> results) const override;
 
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
@@ -118,7 +118,7 @@ struct GridSampleCall final : Call {
   Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
   Inputs merged_channels() const override;
 
-  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  Loss loss_at(const ElementId& id, double x) const override;
   std::optional<size_t> moved_axis(const ElementId& id) const override;
 
   Slices slices(const CallSizes& sizes) const override;
@@ -127,6 +127,7 @@ struct GridSampleCall final : Call {
   Jumps jumps() const override;
   std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>& is_chosen) const override;
 
+  std::string operator_name() const override { return "grid_sample"; }
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
@@ -158,11 +159,10 @@ struct GridAbiCall {
   msda_grid_sample_call call;
   msda_tensor grad_output;
 };
-GridAbiCall abi_call(const GridSampleCall& call, const Conventions& conventions);
+GridAbiCall abi_call(const GridSampleCall& call);
 // Returns the same for `count` samples of batch n from `first` on, as samples in a column.
-GridAbiCall abi_samples(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t first,
-                        int64_t count);
+GridAbiCall abi_samples(const GridSampleCall& call, int64_t n, int64_t first, int64_t count);
 // Returns the same for one channel of batch n.
-GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t c);
+GridAbiCall abi_channel(const GridSampleCall& call, int64_t n, int64_t c);
 
 }  // namespace msda::analysis

@@ -216,8 +216,8 @@ Addends pixel_addends(const GridSampleCall& call, const GridSampleCall::PixelId&
 
 std::unique_ptr<Cache> GridSampleCall::new_cache() const { return std::make_unique<GridSampleCache>(*this); }
 
-Element GridSampleCall::element(const Conventions&, const ElementId& id, const Place& place,
-                                const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
+Element GridSampleCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
+                                const Narrowing* narrowing, Cache& cache) const {
   const int64_t n = id.gradient.scattered() ? pixel_of(id.flat).n : sample_of(id.flat).n;
   const auto contributions = static_cast<GridSampleCache&>(cache).get(n, precisions.coordinates, narrowing);
   if (!id.gradient.scattered()) {
@@ -227,7 +227,7 @@ Element GridSampleCall::element(const Conventions&, const ElementId& id, const P
   return pixel_element(*this, pixel, *contributions, precisions.rest, narrowing);
 }
 
-Addends GridSampleCall::addends(const Conventions& side_conventions, const ElementId& id, Cache& cache) const {
+Addends GridSampleCall::addends(const ElementId& id, Cache& cache) const {
   const bool wide = arithmetic() == MSDA_FLOAT64;
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
@@ -236,7 +236,7 @@ Addends GridSampleCall::addends(const Conventions& side_conventions, const Eleme
     return wide ? pixel_addends<double>(*this, pixel, computed) : pixel_addends<float>(*this, pixel, computed);
   }
   Place place;
-  for (const Axis& axis : axes(id)) place.push_back(evaluations(side_conventions, axis, arithmetic()).front().landing);
+  for (const Axis& axis : axes(id)) place.push_back(evaluations(axis, arithmetic()).front().landing);
   return wide ? grid_addends<double>(*this, id.flat, place) : grid_addends<float>(*this, id.flat, place);
 }
 

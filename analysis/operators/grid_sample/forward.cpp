@@ -11,7 +11,7 @@ Reads reads_at(const GridSampleCall& call, const std::array<double, 3>& grid) {
   Place place;
   for (int axis = 0; axis < call.axes_count; ++axis) {
     const Axis where{grid[static_cast<size_t>(axis)], call.sides[axis], MSDA_FLOAT64};
-    place.push_back(call.evaluations(call.conventions, where, MSDA_FLOAT64).front().landing);
+    place.push_back(call.evaluations(where, MSDA_FLOAT64).front().landing);
   }
   return reads(call, place, -1);
 }
@@ -36,7 +36,7 @@ std::optional<size_t> GridSampleCall::moved_axis(const ElementId& id) const {
   return static_cast<size_t>(id.flat % axes_count);
 }
 
-Loss GridSampleCall::loss_at(const Conventions&, const ElementId& id, double number) const {
+Loss GridSampleCall::loss_at(const ElementId& id, double number) const {
   Loss loss;
   if (const auto moved = moved_axis(id)) {
     const SampleId sample = sample_of(id.flat);

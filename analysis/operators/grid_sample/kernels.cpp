@@ -14,20 +14,19 @@ void begin_at(msda_tensor& tensor, int64_t flat) {
 
 }  // namespace
 
-GridAbiCall abi_call(const GridSampleCall& call, const Conventions& conventions) {
+GridAbiCall abi_call(const GridSampleCall& call) {
   GridAbiCall abi{};
   abi.call.interpolation = call.interpolation;
   abi.call.padding = call.padding;
-  abi.call.align_corners = conventions.align_corners;
+  abi.call.align_corners = call.align_corners;
   abi.call.input = abi_tensor(call.input);
   abi.call.grid = abi_tensor(call.grid);
   abi.grad_output = abi_tensor(call.grad_output);
   return abi;
 }
 
-GridAbiCall abi_samples(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t first,
-                        int64_t count) {
-  GridAbiCall abi = abi_call(call, conventions);
+GridAbiCall abi_samples(const GridSampleCall& call, int64_t n, int64_t first, int64_t count) {
+  GridAbiCall abi = abi_call(call);
   begin_at(abi.call.input, n * call.C * call.pixels);
   begin_at(abi.call.grid, (n * call.samples + first) * call.axes_count);
   begin_at(abi.grad_output, n * call.C * call.samples + first);
@@ -40,8 +39,8 @@ GridAbiCall abi_samples(const GridSampleCall& call, const Conventions& conventio
   return abi;
 }
 
-GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t c) {
-  GridAbiCall abi = abi_call(call, conventions);
+GridAbiCall abi_channel(const GridSampleCall& call, int64_t n, int64_t c) {
+  GridAbiCall abi = abi_call(call);
   begin_at(abi.call.input, (n * call.C + c) * call.pixels);
   begin_at(abi.call.grid, n * call.samples * call.axes_count);
   begin_at(abi.grad_output, (n * call.C + c) * call.samples);
@@ -50,21 +49,18 @@ GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventio
   return abi;
 }
 
-std::span<const char* const> GridSampleCall::stages() const { return kernels::kGridStageNames; }
+std::span<const char* const> GridSampleCall::float64_stages() const { return kernels::kGridStageNames; }
 
-bool GridSampleCall::run_kernels(const Conventions& side_conventions, const msda_options& options,
-                                 std::span<const Tensor> results) const {
-  const GridAbiCall abi = abi_call(*this, side_conventions);
+void GridSampleCall::run_kernels(const msda_options& options, std::span<const Tensor> results) const {
+  const GridAbiCall abi = abi_call(*this);
   const msda_tensor of_input = abi_tensor(results[GridSampleGradient::kInput.place()]);
   const msda_tensor of_grid = abi_tensor(results[GridSampleGradient::kGrid.place()]);
   throw_unless_ok(msda_grid_sample_backward(&abi.call, &abi.grad_output, &options, &of_input, &of_grid));
-  return true;
 }
 
-std::unique_ptr<DeviceCall> GridSampleCall::device_call(const Conventions& side_conventions,
-                                                        const msda_options& options,
+std::unique_ptr<DeviceCall> GridSampleCall::device_call(const msda_options& options,
                                                         std::span<const Tensor> results) const {
-  const GridAbiCall abi = abi_call(*this, side_conventions);
+  const GridAbiCall abi = abi_call(*this);
   return std::make_unique<GridDeviceCall>(abi.call, abi.grad_output, options,
                                           abi_tensor(results[GridSampleGradient::kInput.place()]),
                                           abi_tensor(results[GridSampleGradient::kGrid.place()]));

@@ -33,7 +33,7 @@ class Padder {
   Padder(const GridSampleCall& call, int32_t size) : call_(call), size_(size) {}
 
   Padded reflect(double pixel) const {
-    return call_.conventions.align_corners ? reflected(pixel, 0, 2 * (size_ - 1)) : reflected(pixel, -1, 2 * size_ - 1);
+    return call_.align_corners ? reflected(pixel, 0, 2 * (size_ - 1)) : reflected(pixel, -1, 2 * size_ - 1);
   }
 
   // Bicubic interpolation pads each tap, and not the coordinate.
@@ -47,7 +47,7 @@ class Padder {
   // Returns the landing of a coordinate that is padded already.
   Landing land(const Padded& at, double error) const {
     Landing landing{};
-    const double scale = (call_.conventions.align_corners ? size_ - 1 : size_) / 2;
+    const double scale = (call_.align_corners ? size_ - 1 : size_) / 2;
     landing.clipped = at.sign == 0;
     landing.slope = at.sign * scale;
     landing.error = landing.clipped ? 0 : error;
@@ -122,18 +122,17 @@ Bounded rearranged(bool align_corners, const Bounded& at, const Bounded& size) {
 
 }  // namespace
 
-Coordinate GridSampleCall::coordinate(const Conventions&, const Axis& axis, const Precision& precision) const {
+Coordinate GridSampleCall::coordinate(const Axis& axis, const Precision& precision) const {
   const Bounded at(axis.location, precision), size(axis.size);
-  const Bounded written = unpadded(conventions.align_corners, at, size);
-  double error = std::max(written.error(), rearranged(conventions.align_corners, at, size).error());
+  const Bounded written = unpadded(align_corners, at, size);
+  double error = std::max(written.error(), rearranged(align_corners, at, size).error());
   // Reflecting takes four more roundings.
   if (padding == MSDA_GRID_REFLECTION) error += 4 * precision.unit * (std::abs(written.value()) + axis.size + error);
   return {written.value(), std::isfinite(axis.location) ? error : 0};
 }
 
-Landings GridSampleCall::landings(const Conventions& side_conventions, const Axis& axis,
-                                  const Precision& precision) const {
-  const auto [exact, error] = coordinate(side_conventions, axis, precision);
+Landings GridSampleCall::landings(const Axis& axis, const Precision& precision) const {
+  const auto [exact, error] = coordinate(axis, precision);
   const Padder padder(*this, axis.size);
   Landings result{padder.land_exactly(exact, error)};
   if (!std::isfinite(exact) || !(error > 0) || padder.is_beyond(exact, error)) return result;
@@ -147,7 +146,7 @@ Landings GridSampleCall::landings(const Conventions& side_conventions, const Axi
     }
   };
   // Where reflection turns round on a pixel's centre, a coordinate that lands right there counts as clipped.
-  if (padding == MSDA_GRID_REFLECTION && conventions.align_corners && axis.size > 1) {
+  if (padding == MSDA_GRID_REFLECTION && align_corners && axis.size > 1) {
     const double span = axis.size - 1.0, turn = std::nearbyint(exact / span) * span;
     if (std::abs(exact - turn) <= error) add(padder.land_exactly(turn, error));
   }
@@ -164,14 +163,14 @@ Landings GridSampleCall::landings(const Conventions& side_conventions, const Axi
   return {anywhere};
 }
 
-std::vector<Evaluation> GridSampleCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {
+std::vector<Evaluation> GridSampleCall::evaluations(const Axis& axis, msda_dtype type) const {
   std::vector<Evaluation> ways;
   const Padder padder(*this, axis.size);
   const auto evaluate = [&]<class Real>(Real) {
     const Real at = static_cast<Real>(axis.location), size = static_cast<Real>(axis.size), one(1), half(0.5);
-    const Real written = unpadded(conventions.align_corners, at, size);
+    const Real written = unpadded(align_corners, at, size);
     ways.push_back({"as written", written, padder.land_exactly(written, 0)});
-    const Real contracted = conventions.align_corners ? written : std::fma(at + one, size, -one) * half;
+    const Real contracted = align_corners ? written : std::fma(at + one, size, -one) * half;
     if (contracted != written) ways.push_back({"contracted", contracted, padder.land_exactly(contracted, 0)});
   };
   if (type == MSDA_FLOAT64) {

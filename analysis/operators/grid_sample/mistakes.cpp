@@ -11,9 +11,8 @@
 namespace msda::analysis {
 namespace {
 
-std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const Conventions& conventions, const ElementId& id,
-                                     const Place& place, const Element& exact, const Precisions& precisions,
-                                     Cache& cache) {
+std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const ElementId& id, const Place& place,
+                                     const Element& exact, const Precisions& precisions, Cache& cache) {
   const auto axis = static_cast<size_t>(id.flat % call.axes_count);
   std::vector<Mistake> mistakes;
   if (place[axis].slope != 0) {
@@ -22,7 +21,7 @@ std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const Conventio
   for (int exchanged = 0; exchanged < call.axes_count; ++exchanged) {
     if (exchanged == static_cast<int>(axis)) continue;
     const ElementId across{id.gradient, id.flat - static_cast<int64_t>(axis) + exchanged, {}};
-    const double value = call.element(conventions, across, place, precisions, nullptr, cache).value;
+    const double value = call.element(across, place, precisions, nullptr, cache).value;
     mistakes.push_back(
         {fmt::format("it were the gradient along {}", axis_name(static_cast<size_t>(exchanged))), value});
   }
@@ -30,7 +29,7 @@ std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const Conventio
     for (size_t along = 0; along < place.size(); ++along) {
       Place moved = place;
       moved[along].low += step;
-      const double value = call.element(conventions, id, moved, precisions, nullptr, cache).value;
+      const double value = call.element(id, moved, precisions, nullptr, cache).value;
       mistakes.push_back(
           {fmt::format("it read one pixel {} along {}", step < 0 ? "early" : "late", axis_name(along)), value});
     }
@@ -63,11 +62,9 @@ std::shared_ptr<const GridContributions> GridSampleCall::contributions(Cache& ca
   return static_cast<GridSampleCache&>(cache).get(n, precision, nullptr);
 }
 
-std::vector<Mistake> GridSampleCall::mistakes(const Conventions& side_conventions, const ElementId& id,
-                                              const Place& place, const Element& exact, const Precision& precision,
-                                              Cache& cache) const {
-  if (!id.gradient.scattered())
-    return sample_mistakes(*this, side_conventions, id, place, exact, {precision, precision}, cache);
+std::vector<Mistake> GridSampleCall::mistakes(const ElementId& id, const Place& place, const Element& exact,
+                                              const Precision& precision, Cache& cache) const {
+  if (!id.gradient.scattered()) return sample_mistakes(*this, id, place, exact, {precision, precision}, cache);
   const PixelId pixel = pixel_of(id.flat);
   return pixel_mistakes(*this, pixel, exact, *contributions(cache, pixel.n, precision));
 }
@@ -100,14 +97,14 @@ std::vector<Alternative> GridSampleCall::alternatives() const {
         auto call = std::make_shared<GridSampleCall>(*this);
         call->interpolation = method;
         call->padding = pads;
-        call->conventions.align_corners = align;
+        call->align_corners = align;
         std::vector<std::string> changes;
         const auto add = [&](const char* what, const std::string& now, const std::string& was) {
           if (now != was) changes.push_back(fmt::format("{} {} in place of {}", what, now, was));
         };
         add("interpolation", kernels::name_of(method), kernels::name_of(interpolation));
         add("padding", kernels::name_of(pads), kernels::name_of(padding));
-        add("align_corners", fmt::format("{}", align), fmt::format("{}", conventions.align_corners));
+        add("align_corners", fmt::format("{}", align), fmt::format("{}", align_corners));
         if (!changes.empty()) all.push_back({fmt::format("{}", fmt::join(changes, " and ")), call});
       }
     }

@@ -69,8 +69,8 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     Place written;
     for (int axis = 0; axis < call.axes_count; ++axis) {
       const Axis where = call.axis_of({n, at}, axis);
-      along.push_back(call.landings(call.conventions, call.rounded(where, narrowing), precision));
-      written.push_back(call.evaluations(call.conventions, where, call.arithmetic()).front().landing);
+      along.push_back(call.landings(call.rounded(where, narrowing), precision));
+      written.push_back(call.evaluations(where, call.arithmetic()).front().landing);
     }
     const size_t first = exact.size();
     // The weights of pixels that only one way of landing reaches jump, where those of others are continuous.

@@ -47,7 +47,7 @@ std::vector<int64_t> GridSampleCall::grad_output_at(const std::function<bool(con
 // There is no screen: a sample has few coordinates and many channels, so that comparing every element costs little
 // more.
 std::vector<Arithmetic> GridSampleCall::arithmetics() const {
-  return {{"float64", conventions, MSDA_MODE_FLOAT64}, {"grid_sample", conventions, MSDA_MODE_DETERMINISTIC}};
+  return {{"float64", MSDA_MODE_FLOAT64}, {"grid_sample", MSDA_MODE_DETERMINISTIC}};
 }
 
 }  // namespace msda::analysis

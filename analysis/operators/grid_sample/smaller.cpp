@@ -28,7 +28,7 @@ void GridSampleCall::take_sizes() {
 
 std::shared_ptr<const Call> GridSampleCall::with_inputs(std::span<const OwnedTensor> given) const {
   auto call = std::make_shared<GridSampleCall>();
-  call->conventions = conventions;
+  call->align_corners = align_corners;
   call->interpolation = interpolation;
   call->padding = padding;
   call->input = tensor_named(given, "input").view();
@@ -92,8 +92,7 @@ Inputs GridSampleCall::cropped(size_t, size_t side, int64_t first, int64_t count
   for (int64_t i = 0; i < count; ++i) of_image[2 + side].push_back(first + i);
   Inputs smaller{sliced("input", input, of_image), sliced("grid", grid, whole_of(grid)),
                  sliced("grad_output", grad_output, whole_of(grad_output))};
-  const CoordinateMap before = coordinate_map(conventions, sides[axis]),
-                      after = coordinate_map(conventions, static_cast<int32_t>(count));
+  const CoordinateMap before = coordinate_map(sides[axis]), after = coordinate_map(static_cast<int32_t>(count));
   if (after.factor == 0) return {};
   for (int64_t i = axis; i < grid.elements(); i += axes_count) {
     const double pixel = before.pixel(grid.at(i)) - static_cast<double>(first);

@@ -117,11 +117,11 @@ void put_by_tap(const GridSampleCall& call, const Spot<kAxes, Real>& spot, int64
 }
 
 // grad_grid as the kernels return it, but for rounding to its type.
-void put_grad_grid(const GridSampleCall& call, const Conventions& conventions, const msda_options& options,
-                   int64_t first, int64_t count, double* numbers) {
+void put_grad_grid(const GridSampleCall& call, const msda_options& options, int64_t first, int64_t count,
+                   double* numbers) {
   while (count > 0) {
     const int64_t n = first / call.samples, at = first % call.samples, some = std::min(count, call.samples - at);
-    const GridAbiCall abi = abi_samples(call, conventions, n, at, some);
+    const GridAbiCall abi = abi_samples(call, n, at, some);
     const msda_tensor result = msda_contiguous(numbers, MSDA_FLOAT64, abi.call.grid.rank, abi.call.grid.shape);
     throw_unless_ok(msda_grid_sample_backward(&abi.call, &abi.grad_output, &options, nullptr, &result));
     numbers += some * call.axes_count;
@@ -156,19 +156,19 @@ std::vector<Intermediate> GridSampleCall::intermediates() const {
   return all;
 }
 
-std::vector<double> GridSampleCall::numbers_of(const Intermediate& tensor, const Conventions& by, int64_t first,
-                                               int64_t count, msda_mode mode, int threads) const {
+std::vector<double> GridSampleCall::numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
+                                               int threads) const {
   const int64_t width = tensor.width();
   std::vector<double> numbers(static_cast<size_t>(count * width));
   if (tensor.stage == Stage::kGradGrid) {
     msda_options options{};
     options.mode = mode;
     options.threads = threads;
-    put_grad_grid(*this, by, options, first, count, numbers.data());
+    put_grad_grid(*this, options, first, count, numbers.data());
     return numbers;
   }
   const bool by_axis = tensor.stage <= Stage::kCell;
-  const msda_grid_sample_call abi = abi_call(*this, by).call;
+  const msda_grid_sample_call abi = abi_call(*this).call;
   with_shape(*this, mode, [&]<class Axes, class Real>(Axes, Real) {
     constexpr int64_t kOfATask = 256;
     const int64_t tasks = (count + kOfATask - 1) / kOfATask;
@@ -183,10 +183,10 @@ std::vector<double> GridSampleCall::numbers_of(const Intermediate& tensor, const
   return numbers;
 }
 
-std::vector<NamedAddend> GridSampleCall::named_addends(const Conventions& by, const ElementId& id, Cache&) const {
+std::vector<NamedAddend> GridSampleCall::named_addends(const ElementId& id, Cache&) const {
   const PixelId pixel = pixel_of(id.flat);
   const std::vector<std::string> names = tap_names(*this);
-  const msda_grid_sample_call abi = abi_call(*this, by).call;
+  const msda_grid_sample_call abi = abi_call(*this).call;
   const Tensor grid_of_batch{nullptr, grid.dtype, Index(grid.shape.begin() + 1, grid.shape.end() - 1)};
   std::vector<NamedAddend> addends;
   with_shape(*this, MSDA_MODE_DETERMINISTIC, [&]<class Axes, class Real>(Axes, Real) {
@@ -204,9 +204,9 @@ std::vector<NamedAddend> GridSampleCall::named_addends(const Conventions& by, co
   return addends;
 }
 
-double GridSampleCall::scattered_value(const Conventions& by, const ElementId& id, msda_mode mode, Cache&) const {
+double GridSampleCall::scattered_value(const ElementId& id, msda_mode mode, Cache&) const {
   const PixelId pixel = pixel_of(id.flat);
-  const GridAbiCall abi = abi_channel(*this, by, pixel.n, pixel.c);
+  const GridAbiCall abi = abi_channel(*this, pixel.n, pixel.c);
   std::vector<double> gradient(static_cast<size_t>(pixels));
   const msda_tensor result = msda_contiguous(gradient.data(), MSDA_FLOAT64, abi.call.input.rank, abi.call.input.shape);
   msda_options options{};

@@ -51,7 +51,7 @@ int64_t first_of(int64_t count, const Holds& holds) {
 }  // namespace
 
 Coordinate InterpolateCall::coordinate_of(const Resized& side, int64_t output, const Precision& precision) const {
-  const bool aligned = conventions.align_corners && !is_nearest(), centred = is_centred(mode, aligned);
+  const bool aligned = align_corners && !is_nearest(), centred = is_centred(mode, aligned);
   const long double at = static_cast<long double>(output) + (centred ? 0.5L : 0);
   long double scaled = 0;
   if (aligned) {
@@ -71,7 +71,7 @@ Coordinate InterpolateCall::coordinate_of(const Resized& side, int64_t output, c
 
 double InterpolateCall::computed_coordinate(const Resized& side, int64_t output, const FactorArithmetic& by) const {
   const auto rounded = [&](double x) { return rounded_to(x, is_nearest() ? MSDA_FLOAT32 : by.type); };
-  const bool aligned = conventions.align_corners && !is_nearest(), centred = is_centred(mode, aligned);
+  const bool aligned = align_corners && !is_nearest(), centred = is_centred(mode, aligned);
   double ratio = 0;
   if (aligned) {
     ratio = side.out > 1 ? rounded(static_cast<double>(side.in - 1) / static_cast<double>(side.out - 1)) : 0;
@@ -155,7 +155,7 @@ ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double 
     if (error > 0 && fraction >= 1 - error) add(static_cast<int64_t>(low) + 3, 0, off);
     return taps;
   }
-  const double at = conventions.align_corners ? coordinate : std::max(coordinate, 0.0);
+  const double at = align_corners ? coordinate : std::max(coordinate, 0.0);
   const double low = cell_of(at, last), fraction = fraction_in(at, low);
   if (error > 0 && fraction <= error) add(static_cast<int64_t>(low) - 1, 0, error);
   add(static_cast<int64_t>(low), 1 - fraction, error);

@@ -83,7 +83,7 @@ std::vector<FactorArithmetic> InterpolateCall::factor_arithmetics() const {
     return {{"ends by the inverse ratio", arithmetic(), kInverse}, {"coordinates as written", arithmetic(), kWritten}};
   }
   std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), kWritten}};
-  if (!conventions.align_corners) all.push_back({"coordinates with fused multiply-adds", arithmetic(), kContracted});
+  if (!align_corners) all.push_back({"coordinates with fused multiply-adds", arithmetic(), kContracted});
   return all;
 }
 

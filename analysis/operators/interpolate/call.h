@@ -49,6 +49,7 @@ struct Readers {
 // The shape of grad_output fits; take_sizes() has been called.
 struct InterpolateCall final : ImageScatterCall {
   ResizeMode mode = ResizeMode::kLinear;
+  bool align_corners = false;
   int axes_count = 2;
   Resized sides[3];  // by axis: x, y, z
   // Mode nearest: the output pixels beyond the image times the scale factor are added to none.
@@ -79,12 +80,11 @@ struct InterpolateCall final : ImageScatterCall {
   // In mode nearest an element has an axis for each of the image's: each of kNearestVariants may add up other output
   // pixels. The location is its pixel.
   Axes axes(const ElementId& id) const override;
-  Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
-                                      msda_dtype arithmetic) const override;
-  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Narrowing* narrowing, Cache& cache) const override;
+  Coordinate coordinate(const Axis& axis, const Precision& precision) const override;
+  Landings landings(const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
+  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
+                  Cache& cache) const override;
 
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
@@ -94,6 +94,7 @@ struct InterpolateCall final : ImageScatterCall {
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
+  std::string operator_name() const override { return "interpolate"; }
   std::string text_of_sizes() const override;
   std::shared_ptr<const Call> outline() const override;
 

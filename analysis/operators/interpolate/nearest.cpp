@@ -67,11 +67,11 @@ Axes InterpolateCall::axes(const ElementId& id) const {
   return all;
 }
 
-Coordinate InterpolateCall::coordinate(const Conventions&, const Axis& axis, const Precision& precision) const {
+Coordinate InterpolateCall::coordinate(const Axis& axis, const Precision& precision) const {
   return coordinate_of(sides[axis.number], ways_of(*this, axis).output(), coordinate_precision(precision));
 }
 
-Landings InterpolateCall::landings(const Conventions&, const Axis& axis, const Precision&) const {
+Landings InterpolateCall::landings(const Axis& axis, const Precision&) const {
   const Ways ways = ways_of(*this, axis);
   Landings all;
   for (const ResizeVariant by : kNearestVariants) {
@@ -81,7 +81,7 @@ Landings InterpolateCall::landings(const Conventions&, const Axis& axis, const P
   return all;
 }
 
-std::vector<Evaluation> InterpolateCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {
+std::vector<Evaluation> InterpolateCall::evaluations(const Axis& axis, msda_dtype type) const {
   const Ways ways = ways_of(*this, axis);
   const Resized& side = sides[axis.number];
   const double coordinate = computed_coordinate(side, ways.output(), {"", type, kWritten});
@@ -100,9 +100,9 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Conventions&, const A
   return all;
 }
 
-Element InterpolateCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                 const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
-  if (!is_nearest()) return ScatterCall::element(side_conventions, id, place, precisions, narrowing, cache);
+Element InterpolateCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
+                                 const Narrowing* narrowing, Cache& cache) const {
+  if (!is_nearest()) return ScatterCall::element(id, place, precisions, narrowing, cache);
   const auto at = to_.at(id.flat);
   Readers along[3] = {{0, 1}, {0, 1}, {0, 1}};
   int64_t rest = at.place;

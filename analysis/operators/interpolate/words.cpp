@@ -28,7 +28,7 @@ std::string InterpolateCall::text_of_sizes() const {
     out.push_back(sides[axis].out);
   }
   return fmt::format("batch {}, channels {}, input {}, output {}, mode {}{}", N, C, fmt::join(in, " x "),
-                     fmt::join(out, " x "), mode_name(), conventions.align_corners ? ", align_corners" : "");
+                     fmt::join(out, " x "), mode_name(), align_corners ? ", align_corners" : "");
 }
 
 std::string InterpolateCall::target_text(int64_t target) const {
@@ -70,13 +70,13 @@ std::vector<Alternative> InterpolateCall::alternatives() const {
           continue;
         auto call = std::make_shared<InterpolateCall>(*this);
         call->mode = tried_mode;
-        call->conventions.align_corners = align;
+        call->align_corners = align;
         for (int axis = 0; !scaled && axis < axes_count; ++axis) call->sides[axis].scale = 0;
         std::vector<std::string> changes;
         if (tried_mode != mode)
           changes.push_back(fmt::format("mode {} in place of {}", call->mode_name(), mode_name()));
-        if (align != conventions.align_corners) {
-          changes.push_back(fmt::format("align_corners {} in place of {}", align, conventions.align_corners));
+        if (align != align_corners) {
+          changes.push_back(fmt::format("align_corners {} in place of {}", align, align_corners));
         }
         if (!scaled) changes.emplace_back("the ratio of the sizes in place of the scale factor");
         if (!changes.empty()) all.push_back({fmt::format("{}", fmt::join(changes, " and ")), call});

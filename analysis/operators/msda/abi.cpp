@@ -6,11 +6,11 @@
 
 namespace msda::analysis {
 
-AbiCall abi_call(const MsdaCall& call, const Conventions& conventions) {
+AbiCall abi_call(const MsdaCall& call) {
   AbiCall abi{};
-  abi.call.dialect = conventions.dialect;
-  abi.call.padding = conventions.padding;
-  abi.call.align_corners = conventions.align_corners;
+  abi.call.dialect = call.conventions.dialect;
+  abi.call.padding = call.conventions.padding;
+  abi.call.align_corners = call.conventions.align_corners;
   abi.call.value = abi_tensor(call.value);
   abi.call.spatial_shapes = abi_tensor(call.spatial_shapes);
   abi.call.sampling_locations = abi_tensor(call.sampling_locations);
@@ -19,8 +19,8 @@ AbiCall abi_call(const MsdaCall& call, const Conventions& conventions) {
   return abi;
 }
 
-AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q, int64_t count) {
-  AbiCall abi = abi_call(call, conventions);
+AbiCall abi_queries(const MsdaCall& call, int64_t b, int64_t q, int64_t count) {
+  AbiCall abi = abi_call(call);
   const auto narrow = [](msda_tensor& tensor, int dimension, int64_t at, int64_t length, size_t element_size) {
     tensor.data = static_cast<char*>(tensor.data) + at * tensor.stride[dimension] * static_cast<int64_t>(element_size);
     tensor.shape[dimension] = length;
@@ -34,20 +34,17 @@ AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_
   return abi;
 }
 
-std::span<const char* const> MsdaCall::stages() const { return kernels::kStageNames; }
+std::span<const char* const> MsdaCall::float64_stages() const { return kernels::kStageNames; }
 
-bool MsdaCall::run_kernels(const Conventions& side_conventions, const msda_options& options,
-                           std::span<const Tensor> results) const {
-  const AbiCall abi = abi_call(*this, side_conventions);
+void MsdaCall::run_kernels(const msda_options& options, std::span<const Tensor> results) const {
+  const AbiCall abi = abi_call(*this);
   const msda_tensor of_value = abi_tensor(results[0]), of_locations = abi_tensor(results[1]),
                     of_weights = abi_tensor(results[2]);
   throw_unless_ok(msda_backward(&abi.call, &abi.grad_output, &options, &of_value, &of_locations, &of_weights));
-  return true;
 }
 
-std::unique_ptr<DeviceCall> MsdaCall::device_call(const Conventions& side_conventions, const msda_options& options,
-                                                  std::span<const Tensor> results) const {
-  const AbiCall abi = abi_call(*this, side_conventions);
+std::unique_ptr<DeviceCall> MsdaCall::device_call(const msda_options& options, std::span<const Tensor> results) const {
+  const AbiCall abi = abi_call(*this);
   return std::make_unique<MsdaDeviceCall>(
       abi.call, abi.grad_output, options,
       MsdaDeviceCall::Results{abi_tensor(results[0]), abi_tensor(results[1]), abi_tensor(results[2])});

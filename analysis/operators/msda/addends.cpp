@@ -7,18 +7,17 @@ namespace {
 
 // Returns a sample's addends in the arithmetic of Real, exactly those that kernels/cpu/loops.cpp sums.
 template <class Real>
-Addends sample_addends_in(const MsdaCall& call, const Conventions& conventions, const SampleId& sample,
-                          Gradient gradient, int axis) {
+Addends sample_addends_in(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis) {
   const LevelSize& level = call.levels[static_cast<size_t>(sample.l)];
   const auto locate = [&](int along) {
-    return kernels::locate(conventions.dialect, conventions.padding, conventions.align_corners,
+    return kernels::locate(call.conventions.dialect, call.conventions.padding, call.conventions.align_corners,
                            static_cast<Real>(sample.location(call, along)), side_of(level, along));
   };
   const auto x = locate(0), y = locate(1);
   Addends addends;
   if (!x.sampled || !y.sampled) return addends;
   const auto weights = kernels::corner_weights(y.fraction, x.fraction);
-  const CornerRows rows = corner_rows(conventions, level, x.low, y.low);
+  const CornerRows rows = corner_rows(call.conventions, level, x.low, y.low);
   for (int64_t d = 0; d < call.D; ++d) {
     const auto v = [&](size_t corner) {
       return rows[corner] < 0
@@ -40,10 +39,9 @@ Addends sample_addends_in(const MsdaCall& call, const Conventions& conventions, 
 
 }  // namespace
 
-Addends sample_addends(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
-                       int axis) {
-  return call.arithmetic() == MSDA_FLOAT64 ? sample_addends_in<double>(call, conventions, sample, gradient, axis)
-                                           : sample_addends_in<float>(call, conventions, sample, gradient, axis);
+Addends sample_addends(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis) {
+  return call.arithmetic() == MSDA_FLOAT64 ? sample_addends_in<double>(call, sample, gradient, axis)
+                                           : sample_addends_in<float>(call, sample, gradient, axis);
 }
 
 }  // namespace msda::analysis

@@ -71,42 +71,39 @@ Axes MsdaCall::axes(const ElementId& id) const {
   return {Axis{sample.location(*this, 0), level.width, stored}, Axis{sample.location(*this, 1), level.height, stored}};
 }
 
-Coordinate MsdaCall::coordinate(const Conventions& side_conventions, const Axis& axis,
-                                const Precision& precision) const {
-  return pixel_coordinate(side_conventions, axis.location, axis.size, precision);
+Coordinate MsdaCall::coordinate(const Axis& axis, const Precision& precision) const {
+  return pixel_coordinate(conventions, axis.location, axis.size, precision);
 }
 
-Landings MsdaCall::landings(const Conventions& side_conventions, const Axis& axis, const Precision& precision) const {
-  return analysis::landings(side_conventions, axis.location, axis.size, precision);
+Landings MsdaCall::landings(const Axis& axis, const Precision& precision) const {
+  return analysis::landings(conventions, axis.location, axis.size, precision);
 }
 
-std::vector<Evaluation> MsdaCall::evaluations(const Conventions& side_conventions, const Axis& axis,
-                                              msda_dtype type) const {
-  return analysis::evaluations(side_conventions, axis.location, axis.size, type);
+std::vector<Evaluation> MsdaCall::evaluations(const Axis& axis, msda_dtype type) const {
+  return analysis::evaluations(conventions, axis.location, axis.size, type);
 }
 
 std::unique_ptr<Cache> MsdaCall::new_cache() const { return std::make_unique<ContributionCache>(*this); }
 
-Element MsdaCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                          const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
+Element MsdaCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
+                          const Narrowing* narrowing, Cache& cache) const {
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
     const auto contributions =
-        contributions_in(cache).get(side_conventions, pixel.b, pixel.m, pixel.l, precisions.coordinates, narrowing);
+        contributions_in(cache).get(conventions, pixel.b, pixel.m, pixel.l, precisions.coordinates, narrowing);
     return pixel_element(*this, pixel, contributions->exact(pixel.s), precisions.rest, narrowing);
   }
-  return sample_element(*this, side_conventions, sample_of(id.gradient, id.flat), id.gradient,
-                        axis_of(id.gradient, id.flat), place[0], place[1], precisions.rest, narrowing);
+  return sample_element(*this, sample_of(id.gradient, id.flat), id.gradient, axis_of(id.gradient, id.flat), place[0],
+                        place[1], precisions.rest, narrowing);
 }
 
-Addends MsdaCall::addends(const Conventions& side_conventions, const ElementId& id, Cache& cache) const {
+Addends MsdaCall::addends(const ElementId& id, Cache& cache) const {
   if (!id.gradient.scattered()) {
-    return sample_addends(*this, side_conventions, sample_of(id.gradient, id.flat), id.gradient,
-                          axis_of(id.gradient, id.flat));
+    return sample_addends(*this, sample_of(id.gradient, id.flat), id.gradient, axis_of(id.gradient, id.flat));
   }
   const PixelId pixel = pixel_of(id.flat);
   const auto contributions =
-      contributions_in(cache).get(side_conventions, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
+      contributions_in(cache).get(conventions, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
   return {computed_addends(*this, pixel, contributions->computed(pixel.s)), 1};
 }
 

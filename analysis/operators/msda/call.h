@@ -5,8 +5,22 @@
 #include <vector>
 
 #include "analysis/model/call.h"
+#include "analysis/model/dialects.h"
+#include "analysis/model/forward.h"
+#include "analysis/model/hypotheses.h"
+#include "analysis/model/kernels.h"
+#include "analysis/model/stages.h"
 
 namespace msda::analysis {
+
+// What differs between kernels of the operator, and decides where a location lands.
+struct Conventions {
+  msda_dialect dialect = MSDA_DEFORMABLE_DETR;
+  msda_padding padding = MSDA_PADDING_ZEROS;
+  bool align_corners = false;
+
+  friend bool operator==(const Conventions&, const Conventions&) = default;
+};
 
 struct LevelSize {
   int32_t height, width;
@@ -42,7 +56,8 @@ struct PixelId {
 };
 
 // Inputs that msda_backward() has accepted.
-struct MsdaCall final : Call {
+struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
+  Conventions conventions;
   int64_t B = 0, S = 0, M = 0, D = 0, L = 0, Q = 0, P = 0;
   std::vector<LevelSize> levels;
   Tensor spatial_shapes;  // as given, of the same levels
@@ -54,15 +69,14 @@ struct MsdaCall final : Call {
   msda_dtype arithmetic() const override;
 
   Axes axes(const ElementId& id) const override;
-  Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
-                                      msda_dtype arithmetic) const override;
+  Coordinate coordinate(const Axis& axis, const Precision& precision) const override;
+  Landings landings(const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
 
   std::unique_ptr<Cache> new_cache() const override;
-  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Narrowing* narrowing, Cache& cache) const override;
-  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
+                  Cache& cache) const override;
+  Addends addends(const ElementId& id, Cache& cache) const override;
 
   int64_t family_of(Gradient gradient, int64_t flat) const override;
   int64_t samples_of_family() const override { return Q * P; }
@@ -70,26 +84,22 @@ struct MsdaCall final : Call {
   int64_t weights_of(Gradient gradient, int64_t flat) const override;
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
-  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
-                    Cache& cache, const VisitInput& visit) const override;
-  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
+  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                    const VisitInput& visit) const override;
+  bool visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return B * Q * M * L * P; }
-  std::vector<double> numbers_of(const Intermediate& tensor, const Conventions& conventions, int64_t first,
-                                 int64_t count, msda_mode mode, int threads) const override;
-  std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
-                                         Cache& cache) const override;
-  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
-                         Cache& cache) const override;
-  std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const override;
+  std::vector<double> numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
+                                 int threads) const override;
+  std::vector<NamedAddend> named_addends(const ElementId& id, Cache& cache) const override;
+  double scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const override;
 
-  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
-                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
+                                const Precision& precision, Cache& cache) const override;
   std::string mistake_of(const WrongValues& wrong) const override;
   std::vector<Alternative> alternatives() const override;
-  std::optional<NamedConventions> conventions_of_tests() const override;
   Steps input_steps(Gradient gradient) const override;
   Steps inner_steps(Gradient gradient) const override;
   const char* name_of(Step step) const override;
@@ -99,11 +109,9 @@ struct MsdaCall final : Call {
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
 
-  std::span<const char* const> stages() const override;
-  bool run_kernels(const Conventions& conventions, const msda_options& options,
-                   std::span<const Tensor> results) const override;
-  std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
-                                          std::span<const Tensor> results) const override;
+  std::span<const char* const> float64_stages() const override;
+  void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
+  std::unique_ptr<DeviceCall> device_call(const msda_options& options, std::span<const Tensor> results) const override;
 
   std::vector<NamedTensor> all_inputs() const override;
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
@@ -114,7 +122,7 @@ struct MsdaCall final : Call {
   Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
   Inputs merged_channels() const override;
 
-  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  Loss loss_at(const ElementId& id, double x) const override;
   std::optional<size_t> moved_axis(const ElementId& id) const override;
 
   Slices slices(const CallSizes& sizes) const override;
@@ -125,10 +133,19 @@ struct MsdaCall final : Call {
   bool contracts(const Arithmetic& arithmetic) const override;
   std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
 
+  std::string operator_name() const override { return "msda"; }
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
+
+  const char* dialect() const override { return msda_dialect_name(conventions.dialect); }
+  std::optional<Alternative> dialect_of_tests() const override;
+  std::vector<Alternative> dialects_to_show(const Call* reference) const override;
+  std::shared_ptr<const Call> under(const Call& another) const override;
+  // Return the same tensors under other conventions; null if they are the call's own.
+  std::shared_ptr<const Call> with(const Conventions& changed) const;
+  std::shared_ptr<const Call> in_dialect(msda_dialect dialect) const;
 
   // From the tensors' shapes, which fit each other.
   void take_sizes();
@@ -174,8 +191,8 @@ struct AbiCall {
   msda_call call;
   msda_tensor grad_output;
 };
-AbiCall abi_call(const MsdaCall& call, const Conventions& conventions);
+AbiCall abi_call(const MsdaCall& call);
 // Returns the same for `count` queries of one batch from q on.
-AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q, int64_t count);
+AbiCall abi_queries(const MsdaCall& call, int64_t b, int64_t q, int64_t count);
 
 }  // namespace msda::analysis

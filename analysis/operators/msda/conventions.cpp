@@ -27,9 +27,32 @@ std::shared_ptr<MsdaCall> with_swapped_shapes(const MsdaCall& call) {
 
 }  // namespace
 
-std::optional<NamedConventions> MsdaCall::conventions_of_tests() const {
-  if (conventions.dialect == MSDA_GRID_SAMPLE) return std::nullopt;
-  return NamedConventions{"grid_sample", {MSDA_GRID_SAMPLE, conventions.padding, conventions.align_corners}};
+std::shared_ptr<const Call> MsdaCall::with(const Conventions& changed) const {
+  if (changed == conventions) return nullptr;
+  auto call = std::make_shared<MsdaCall>(*this);
+  call->conventions = changed;
+  return call;
+}
+
+std::shared_ptr<const Call> MsdaCall::under(const Call& another) const {
+  return with(static_cast<const MsdaCall&>(another).conventions);
+}
+
+std::shared_ptr<const Call> MsdaCall::in_dialect(msda_dialect dialect) const {
+  return with({dialect, conventions.padding, conventions.align_corners});
+}
+
+std::optional<Alternative> MsdaCall::dialect_of_tests() const {
+  auto call = in_dialect(MSDA_GRID_SAMPLE);
+  return call ? std::optional(Alternative{"grid_sample", std::move(call)}) : std::nullopt;
+}
+
+std::vector<Alternative> MsdaCall::dialects_to_show(const Call* reference) const {
+  const msda_dialect compared =
+      reference != nullptr ? static_cast<const MsdaCall&>(*reference).conventions.dialect : MSDA_GRID_SAMPLE;
+  std::vector<Alternative> all{{dialect(), nullptr}};
+  if (auto call = in_dialect(compared)) all.push_back({msda_dialect_name(compared), std::move(call)});
+  return all;
 }
 
 std::vector<Alternative> MsdaCall::alternatives() const {

@@ -20,10 +20,9 @@ CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, i
   return rows;
 }
 
-Element sample_element(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
-                       int axis, const Landing& x, const Landing& y, const Precision& precision,
-                       const Narrowing* narrowing) {
-  const auto rows = corner_rows(conventions, call.levels[static_cast<size_t>(sample.l)], x.low, y.low);
+Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
+                       const Landing& y, const Precision& precision, const Narrowing* narrowing) {
+  const auto rows = corner_rows(call.conventions, call.levels[static_cast<size_t>(sample.l)], x.low, y.low);
   return sample_element(call, sample, gradient, axis, x, y, rows, precision, narrowing);
 }
 

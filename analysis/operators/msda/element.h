@@ -25,9 +25,8 @@ CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, i
 Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
                        const Landing& y, const CornerRows& rows, const Precision& precision,
                        const Narrowing* narrowing = nullptr);
-Element sample_element(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
-                       int axis, const Landing& x, const Landing& y, const Precision& precision,
-                       const Narrowing* narrowing = nullptr);
+Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
+                       const Landing& y, const Precision& precision, const Narrowing* narrowing = nullptr);
 
 // The samples that reach each pixel of one batch, head and level, with one set of conventions.
 class Contributions {
@@ -108,8 +107,7 @@ Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<cons
                       const Precision& precision, const Narrowing* narrowing = nullptr);
 
 // Returns the addends of a sample's gradient in the call's own arithmetic: a product for each channel.
-Addends sample_addends(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
-                       int axis);
+Addends sample_addends(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis);
 
 // Returns the addends of an element as a kernel computes them in the call's own arithmetic.
 std::vector<double> computed_addends(const MsdaCall& call, const PixelId& pixel,

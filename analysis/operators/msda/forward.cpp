@@ -14,15 +14,15 @@ struct ForwardReading {
   std::array<double, 4> weights{};
 };
 
-ForwardReading read_at(const MsdaCall& call, const Conventions& conventions, int64_t l, double x, double y) {
+ForwardReading read_at(const MsdaCall& call, int64_t l, double x, double y) {
   const LevelSize& level = call.levels[static_cast<size_t>(l)];
-  const auto along_x =
-      kernels::locate(conventions.dialect, conventions.padding, conventions.align_corners, x, level.width);
-  const auto along_y =
-      kernels::locate(conventions.dialect, conventions.padding, conventions.align_corners, y, level.height);
+  const auto along_x = kernels::locate(call.conventions.dialect, call.conventions.padding,
+                                       call.conventions.align_corners, x, level.width);
+  const auto along_y = kernels::locate(call.conventions.dialect, call.conventions.padding,
+                                       call.conventions.align_corners, y, level.height);
   ForwardReading reading;
   if (!along_x.sampled || !along_y.sampled) return reading;
-  reading.rows = corner_rows(conventions, level, along_x.low, along_y.low);
+  reading.rows = corner_rows(call.conventions, level, along_x.low, along_y.low);
   const double fx = along_x.fraction, fy = along_y.fraction;
   reading.weights = {(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx};
   return reading;
@@ -40,15 +40,14 @@ std::optional<size_t> MsdaCall::moved_axis(const ElementId& id) const {
   return static_cast<size_t>(axis_of(id.gradient, id.flat));
 }
 
-Loss MsdaCall::loss_at(const Conventions& side_conventions, const ElementId& id, double number) const {
+Loss MsdaCall::loss_at(const ElementId& id, double number) const {
   Loss loss;
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
     for (int64_t q = 0; q < Q; ++q) {
       for (int64_t p = 0; p < P; ++p) {
         const SampleId sample{pixel.b, q, pixel.m, pixel.l, p};
-        const ForwardReading reading =
-            read_at(*this, side_conventions, pixel.l, sample.location(*this, 0), sample.location(*this, 1));
+        const ForwardReading reading = read_at(*this, pixel.l, sample.location(*this, 0), sample.location(*this, 1));
         const long double factor = static_cast<long double>(sample.attention(*this)) *
                                    grad_output.at(sample.grad_output_row(*this) + pixel.d) * number;
         for (size_t corner = 0; corner < 4; ++corner) {
@@ -63,7 +62,7 @@ Loss MsdaCall::loss_at(const Conventions& side_conventions, const ElementId& id,
   const auto moved = moved_axis(id);
   if (moved) at[*moved] = number;
   const double attention = moved ? sample.attention(*this) : number;
-  const ForwardReading reading = read_at(*this, side_conventions, sample.l, at[0], at[1]);
+  const ForwardReading reading = read_at(*this, sample.l, at[0], at[1]);
   for (int64_t d = 0; d < D; ++d) {
     const long double factor = static_cast<long double>(attention) * grad_output.at(sample.grad_output_row(*this) + d);
     for (size_t corner = 0; corner < 4; ++corner) {

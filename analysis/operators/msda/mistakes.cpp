@@ -11,13 +11,13 @@ namespace {
 constexpr const char* kCornerNames[] = {"(y0,x0)", "(y0,x1)", "(y1,x0)", "(y1,x1)"};
 
 // Mistakes in the gradients of one sample.
-std::vector<Mistake> sample_mistakes(const MsdaCall& call, const Conventions& conventions, const ElementId& id,
-                                     const Place& place, const Element& exact, const Precision& precision) {
+std::vector<Mistake> sample_mistakes(const MsdaCall& call, const ElementId& id, const Place& place,
+                                     const Element& exact, const Precision& precision) {
   const SampleId sample = call.sample_of(id.gradient, id.flat);
   const int axis = call.axis_of(id.gradient, id.flat);
   const Landing &x = place[0], &y = place[1];
   const LevelSize& level = call.level_of(sample);
-  const CornerRows rows = corner_rows(conventions, level, x.low, y.low);
+  const CornerRows rows = corner_rows(call.conventions, level, x.low, y.low);
   const auto with_rows = [&](const CornerRows& read_rows) {
     return sample_element(call, sample, id.gradient, axis, x, y, read_rows, precision).value;
   };
@@ -27,7 +27,7 @@ std::vector<Mistake> sample_mistakes(const MsdaCall& call, const Conventions& co
     const double slope = axis == 0 ? x.slope : y.slope;
     if (attention != 0) mistakes.push_back({"the attention weight were not multiplied in", exact.value / attention});
     if (slope != 0) mistakes.push_back({"the level's size were not multiplied in", exact.value / slope});
-    const auto other_axis = sample_element(call, conventions, sample, id.gradient, 1 - axis, x, y, precision);
+    const auto other_axis = sample_element(call, sample, id.gradient, 1 - axis, x, y, precision);
     mistakes.push_back({"it were the gradient along the other axis", other_axis.value});
   } else {
     mistakes.push_back({"the attention weight were multiplied in", exact.value * attention});
@@ -64,9 +64,9 @@ std::vector<Mistake> sample_mistakes(const MsdaCall& call, const Conventions& co
 }
 
 // Mistakes in the scatter sum.
-std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const Conventions& conventions, const PixelId& pixel,
-                                    const Element& exact, const Precision& precision, ContributionCache& cache) {
-  const auto contributions = cache.get(conventions, pixel.b, pixel.m, pixel.l, precision);
+std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const PixelId& pixel, const Element& exact,
+                                    const Precision& precision, ContributionCache& cache) {
+  const auto contributions = cache.get(call.conventions, pixel.b, pixel.m, pixel.l, precision);
   std::vector<Mistake> mistakes;
   double without_attention = 0, without_weights = 0;
   for (const auto& addend : contributions->exact(pixel.s)) {
@@ -92,7 +92,7 @@ std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const Conventions& con
     PixelId elsewhere = pixel;
     elsewhere.l = static_cast<int64_t>(l);
     elsewhere.s = size.start + within;
-    const auto there = cache.get(conventions, pixel.b, pixel.m, elsewhere.l, precision);
+    const auto there = cache.get(call.conventions, pixel.b, pixel.m, elsewhere.l, precision);
     mistakes.push_back({fmt::format("it were the gradient of the same pixel of level {}", l),
                         pixel_element(call, elsewhere, there->exact(elsewhere.s), precision).value});
   }
@@ -101,11 +101,10 @@ std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const Conventions& con
 
 }  // namespace
 
-std::vector<Mistake> MsdaCall::mistakes(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                        const Element& exact, const Precision& precision, Cache& cache) const {
-  if (!id.gradient.scattered()) return sample_mistakes(*this, side_conventions, id, place, exact, precision);
-  return pixel_mistakes(*this, side_conventions, pixel_of(id.flat), exact, precision,
-                        static_cast<ContributionCache&>(cache));
+std::vector<Mistake> MsdaCall::mistakes(const ElementId& id, const Place& place, const Element& exact,
+                                        const Precision& precision, Cache& cache) const {
+  if (!id.gradient.scattered()) return sample_mistakes(*this, id, place, exact, precision);
+  return pixel_mistakes(*this, pixel_of(id.flat), exact, precision, static_cast<ContributionCache&>(cache));
 }
 
 }  // namespace msda::analysis

@@ -5,9 +5,9 @@
 namespace msda::analysis {
 namespace {
 
-bool visit_pixel_inputs(const MsdaCall& call, const Conventions& conventions, const PixelId& pixel,
-                        const Precision& precision, ContributionCache& cache, const Call::VisitInput& visit) {
-  const auto contributions = cache.get(conventions, pixel.b, pixel.m, pixel.l, precision);
+bool visit_pixel_inputs(const MsdaCall& call, const PixelId& pixel, const Precision& precision,
+                        ContributionCache& cache, const Call::VisitInput& visit) {
+  const auto contributions = cache.get(call.conventions, pixel.b, pixel.m, pixel.l, precision);
   for (const auto& addend : contributions->exact(pixel.s)) {
     const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
     const int64_t flat = sample.flat(call);
@@ -22,14 +22,14 @@ bool visit_pixel_inputs(const MsdaCall& call, const Conventions& conventions, co
 
 }  // namespace
 
-bool MsdaCall::visit_inputs(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                            const Precision& precision, Cache& cache, const VisitInput& visit) const {
+bool MsdaCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                            const VisitInput& visit) const {
   if (id.gradient.scattered()) {
     auto& contributions = static_cast<ContributionCache&>(cache);
-    return visit_pixel_inputs(*this, side_conventions, pixel_of(id.flat), precision, contributions, visit);
+    return visit_pixel_inputs(*this, pixel_of(id.flat), precision, contributions, visit);
   }
   const SampleId sample = sample_of(id.gradient, id.flat);
-  for (const int64_t row : corner_rows(side_conventions, level_of(sample), place[0].low, place[1].low)) {
+  for (const int64_t row : corner_rows(conventions, level_of(sample), place[0].low, place[1].low)) {
     for (int64_t d = 0; row >= 0 && d < D; ++d) {
       if (visit("value", value, value_element(*this, sample.b, row, sample.m, d))) return true;
     }
@@ -45,15 +45,15 @@ bool MsdaCall::visit_inputs(const Conventions& side_conventions, const ElementId
   return false;
 }
 
-bool MsdaCall::visit_stages(const Conventions& side_conventions, const ElementId& id, const Precision& precision,
-                            Cache& cache, const VisitStage& visit) const {
+bool MsdaCall::visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
+                            const VisitStage& visit) const {
   const auto show = [&](msda_stage_id stage, const std::vector<double>& numbers) {
     return visit(msda_stage_name(stage), numbers);
   };
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
     const auto contributions =
-        static_cast<ContributionCache&>(cache).get(side_conventions, pixel.b, pixel.m, pixel.l, precision);
+        static_cast<ContributionCache&>(cache).get(conventions, pixel.b, pixel.m, pixel.l, precision);
     const auto addends = computed_addends(*this, pixel, contributions->computed(pixel.s));
     if (show(MSDA_STAGE_VALUE_CONTRIBUTIONS, addends)) return true;
     double sum = 0;
@@ -66,7 +66,7 @@ bool MsdaCall::visit_stages(const Conventions& side_conventions, const ElementId
   for (int number = 0; number <= last; ++number) {
     const auto stage = static_cast<msda_stage_id>(number);
     if (stage == MSDA_STAGE_GRAD_ATTENTION_WEIGHTS && last != stage) continue;  // not on the way
-    if (show(stage, stage_of_sample(*this, side_conventions, sample, stage, MSDA_MODE_DETERMINISTIC))) return true;
+    if (show(stage, stage_of_sample(*this, sample, stage, MSDA_MODE_DETERMINISTIC))) return true;
   }
   return false;
 }

@@ -41,7 +41,7 @@ AxisReading reading_of(const Conventions& by, const kernels::Axis<Real>& at, int
   return {low, low, 0, 0, false, low == high || fraction == 0};
 }
 
-AxisReading reading_of(const Arithmetic& by, float location, int32_t size) {
+AxisReading reading_of(const MsdaScreen::Arithmetic& by, float location, int32_t size) {
   const auto& [dialect, padding, align] = by.conventions;
   if (by.mode == MSDA_MODE_FLOAT64) {
     return reading_of(by.conventions, kernels::locate(dialect, padding, align, static_cast<double>(location), size),

@@ -13,8 +13,12 @@ namespace msda::analysis {
 
 class MsdaScreen final : public Screen {
  public:
-  MsdaScreen(Arithmetic observed, Arithmetic expected)
-      : observed_(std::move(observed)), expected_(std::move(expected)) {}
+  struct Arithmetic {
+    Conventions conventions;
+    msda_mode mode;
+    bool contracted;
+  };
+  MsdaScreen(const Arithmetic& observed, const Arithmetic& expected) : observed_(observed), expected_(expected) {}
 
   // Finds the suspects of a call with float32 tensors, one batch and one head.
   void find(const Call& slice, const Tolerance& tolerance, Suspects& suspects) override;

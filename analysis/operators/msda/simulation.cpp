@@ -51,13 +51,11 @@ std::vector<int64_t> MsdaCall::normalized_together(size_t input) const {
 }
 
 std::vector<Arithmetic> MsdaCall::arithmetics() const {
-  std::vector<Arithmetic> all{{"float64", conventions, MSDA_MODE_FLOAT64}};
+  std::vector<Arithmetic> all{{"float64", MSDA_MODE_FLOAT64}};
   for (const msda_dialect dialect : {MSDA_GRID_SAMPLE, MSDA_MSDA_TRITON, MSDA_DEFORMABLE_DETR}) {
     if (dialect == MSDA_DEFORMABLE_DETR && (conventions.padding != MSDA_PADDING_ZEROS || conventions.align_corners))
       continue;
-    Conventions with = conventions;
-    with.dialect = dialect;
-    all.push_back({msda_dialect_name(dialect), with, MSDA_MODE_DETERMINISTIC, true});
+    all.push_back({msda_dialect_name(dialect), MSDA_MODE_DETERMINISTIC, true, in_dialect(dialect)});
   }
   return all;
 }
@@ -69,7 +67,7 @@ bool MsdaCall::contracts(const Arithmetic& by) const {
 // Returns the sums of kernels/cpu/loops.cpp, at a contracted coordinate.
 double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
   if (!contracts(by)) return Call::value_in(by, gradient, flat);
-  const auto& [dialect, padding, align_corners] = by.conventions;
+  const auto& [dialect, padding, align_corners] = conventions;
   const SampleId sample = sample_of(gradient, flat);
   const LevelSize& level = level_of(sample);
   const auto locate = [&](int axis) {
@@ -78,7 +76,7 @@ double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat)
   };
   const auto x = locate(0), y = locate(1);
   if (!x.sampled || !y.sampled) return 0;
-  const CornerRows rows = corner_rows(by.conventions, level, x.low, y.low);
+  const CornerRows rows = corner_rows(conventions, level, x.low, y.low);
   // Widened once: the loops take float32.
   std::array<std::vector<float>, 5> widened;
   const auto channels = [&](const Tensor& tensor, int64_t first, std::vector<float>& memory) {
@@ -107,7 +105,10 @@ std::unique_ptr<Screen> MsdaCall::screen(const Arithmetic& observed, const Arith
   for (const Tensor* tensor : {&value, &sampling_locations, &attention_weights, &grad_output}) {
     if (tensor->dtype != MSDA_FLOAT32) return nullptr;
   }
-  return std::make_unique<MsdaScreen>(observed, expected);
+  const auto with_conventions = [&](const Arithmetic& by) -> MsdaScreen::Arithmetic {
+    return {static_cast<const MsdaCall&>(by.version_of(*this)).conventions, by.mode, by.contracted};
+  };
+  return std::make_unique<MsdaScreen>(with_conventions(observed), with_conventions(expected));
 }
 
 }  // namespace msda::analysis

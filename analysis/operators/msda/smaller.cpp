@@ -105,7 +105,7 @@ Inputs MsdaCall::cropped(size_t image, size_t side, int64_t first, int64_t count
   }
   OwnedTensor &shapes = smaller[1], &locations = smaller[2];
   store_integer(shapes, static_cast<int64_t>(2 * image + side), count);
-  const CoordinateMap before = coordinate_map(conventions, old_size), after = coordinate_map(conventions, new_size);
+  const CoordinateMap before = coordinate_map(old_size), after = coordinate_map(new_size);
   if (after.factor == 0) return {};
   for (int64_t i = 0; i < sample_count(); ++i) {
     if (i / P % L != static_cast<int64_t>(image)) continue;

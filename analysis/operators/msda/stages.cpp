@@ -51,9 +51,9 @@ Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
 
 }  // namespace
 
-std::vector<double> stage_of_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q,
-                                     int64_t count, msda_stage_id stage, msda_mode mode, int threads) {
-  const AbiCall abi = abi_queries(call, conventions, b, q, count);
+std::vector<double> stage_of_queries(const MsdaCall& call, int64_t b, int64_t q, int64_t count, msda_stage_id stage,
+                                     msda_mode mode, int threads) {
+  const AbiCall abi = abi_queries(call, b, q, count);
   const Intermediate tensor = intermediate(call, stage);
   std::vector<int64_t> shape{1, count, call.M, call.L, call.P};
   if (tensor.components.size() > 1) shape.push_back(static_cast<int64_t>(tensor.components.size()));
@@ -70,9 +70,8 @@ std::vector<double> stage_of_queries(const MsdaCall& call, const Conventions& co
   return values;
 }
 
-std::vector<double> stage_of_sample(const MsdaCall& call, const Conventions& conventions, const SampleId& sample,
-                                    msda_stage_id stage, msda_mode mode) {
-  const auto values = stage_of_queries(call, conventions, sample.b, sample.q, 1, stage, mode, 1);
+std::vector<double> stage_of_sample(const MsdaCall& call, const SampleId& sample, msda_stage_id stage, msda_mode mode) {
+  const auto values = stage_of_queries(call, sample.b, sample.q, 1, stage, mode, 1);
   const int64_t width = intermediate(call, stage).width();
   const auto first = values.begin() + ((sample.m * call.L + sample.l) * call.P + sample.p) * width;
   return {first, first + width};
@@ -87,16 +86,15 @@ std::vector<Intermediate> MsdaCall::intermediates() const {
 }
 
 // libmsda computes whole queries; those at the ends are cut.
-std::vector<double> MsdaCall::numbers_of(const Intermediate& tensor, const Conventions& by, int64_t first,
-                                         int64_t count, msda_mode mode, int threads) const {
+std::vector<double> MsdaCall::numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
+                                         int threads) const {
   const int64_t of_query = M * L * P, end = first + count;
   std::vector<double> numbers;
   numbers.reserve(static_cast<size_t>(count * tensor.width()));
   while (first < end) {
     const int64_t query = first / of_query, b = query / Q, q = query % Q;
     const int64_t queries = std::min(Q - q, (end - 1) / of_query - query + 1);
-    const auto found =
-        stage_of_queries(*this, by, b, q, queries, static_cast<msda_stage_id>(tensor.stage), mode, threads);
+    const auto found = stage_of_queries(*this, b, q, queries, static_cast<msda_stage_id>(tensor.stage), mode, threads);
     const int64_t skipped = first - query * of_query, last = std::min(end, (query + queries) * of_query);
     const auto begin = found.begin() + skipped * tensor.width();
     numbers.insert(numbers.end(), begin, begin + (last - first) * tensor.width());
@@ -105,10 +103,10 @@ std::vector<double> MsdaCall::numbers_of(const Intermediate& tensor, const Conve
   return numbers;
 }
 
-std::vector<NamedAddend> MsdaCall::named_addends(const Conventions& by, const ElementId& id, Cache& cache) const {
+std::vector<NamedAddend> MsdaCall::named_addends(const ElementId& id, Cache& cache) const {
   const PixelId pixel = pixel_of(id.flat);
   const auto found =
-      static_cast<ContributionCache&>(cache).get(by, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
+      static_cast<ContributionCache&>(cache).get(conventions, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
   std::vector<NamedAddend> addends;
   for (const auto& addend : found->computed(pixel.s)) {
     const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
@@ -119,22 +117,14 @@ std::vector<NamedAddend> MsdaCall::named_addends(const Conventions& by, const El
   return addends;
 }
 
-double MsdaCall::scattered_value(const Conventions& by, const ElementId& id, msda_mode mode, Cache& cache) const {
+double MsdaCall::scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const {
   if (mode == MSDA_MODE_FLOAT64) {
     const Precision precision = Precision::of(arithmetic());
-    return element(by, id, {}, {precision, precision}, nullptr, cache).value;
+    return element(id, {}, {precision, precision}, nullptr, cache).value;
   }
   double sum = 0;
-  for (const double addend : addends(by, id, cache).values) sum = rounded_to(sum + addend, arithmetic());
+  for (const double addend : addends(id, cache).values) sum = rounded_to(sum + addend, arithmetic());
   return sum;
-}
-
-std::vector<NamedConventions> MsdaCall::conventions_to_show(const Conventions* reference) const {
-  Conventions changed = conventions;
-  changed.dialect = reference != nullptr ? reference->dialect : MSDA_GRID_SAMPLE;
-  std::vector<NamedConventions> all{{msda_dialect_name(conventions.dialect), conventions}};
-  if (changed.dialect != conventions.dialect) all.push_back({msda_dialect_name(changed.dialect), changed});
-  return all;
 }
 
 }  // namespace msda::analysis

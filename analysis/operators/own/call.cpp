@@ -40,7 +40,7 @@ bool OwnCall::adds_to_output() const {
                              [&](Gradient gradient) { return definition_->begins_with_itself(gradient.place()); });
 }
 
-Landings OwnCall::landings(const Conventions&, const Axis& axis, const Precision& precision) const {
+Landings OwnCall::landings(const Axis& axis, const Precision& precision) const {
   const Coordinate at = definition_->coordinate(axis, precision);
   Landings all;
   if (!(std::abs(at.exact) < kFarthest) || !(at.error < kFarthest)) {
@@ -59,7 +59,7 @@ Landings OwnCall::landings(const Conventions&, const Axis& axis, const Precision
   return all;
 }
 
-std::vector<Evaluation> OwnCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {
+std::vector<Evaluation> OwnCall::evaluations(const Axis& axis, msda_dtype type) const {
   const double computed = definition_->computed(axis, type);
   if (!(std::abs(computed) < kFarthest)) return {};
   return {{"as written", computed, landing_in(std::floor(computed), {computed, 0})}};
@@ -67,7 +67,7 @@ std::vector<Evaluation> OwnCall::evaluations(const Conventions&, const Axis& axi
 
 Place OwnCall::exact_place(const ElementId& id) const {
   Place place;
-  for (const Axis& axis : axes(id)) place.push_back(landings({}, axis, Precision::of(MSDA_FLOAT64)).front());
+  for (const Axis& axis : axes(id)) place.push_back(landings(axis, Precision::of(MSDA_FLOAT64)).front());
   return place;
 }
 
@@ -157,7 +157,6 @@ std::vector<int64_t> OwnCall::cut_indices(const ElementId& id) const {
 
 std::shared_ptr<const Call> OwnCall::with_tensors(std::vector<Tensor> tensors) const {
   auto call = std::make_shared<OwnCall>(definition_->with_inputs(std::move(tensors)));
-  call->conventions = conventions;
   return call;
 }
 

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "analysis/model/call.h"
+#include "analysis/model/hypotheses.h"
 #include "analysis/operators/own/definition.h"
 
 namespace msda::analysis {
 
-class OwnCall final : public Call {
+class OwnCall final : public Call, public Hypotheses {
  public:
   explicit OwnCall(std::shared_ptr<const OwnDefinition> definition);
 
@@ -20,42 +21,28 @@ class OwnCall final : public Call {
   std::vector<NamedTensor> all_inputs() const override { return definition_->inputs(); }
 
   Axes axes(const ElementId& id) const override { return definition_->axes(id.gradient.place(), id.flat); }
-  Coordinate coordinate(const Conventions&, const Axis& axis, const Precision& precision) const override {
+  Coordinate coordinate(const Axis& axis, const Precision& precision) const override {
     return definition_->coordinate(axis, precision);
   }
-  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
-                                      msda_dtype arithmetic) const override;
+  Landings landings(const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
 
-  std::unique_ptr<Cache> new_cache() const override { return std::make_unique<Cache>(); }
-  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Narrowing* narrowing, Cache& cache) const override;
-  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
+                  Cache& cache) const override;
+  Addends addends(const ElementId& id, Cache& cache) const override;
   bool adds_to_output() const override;
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
-  int64_t family_of(Gradient, int64_t) const override { return 0; }
   int64_t samples_of_family() const override { return 0; }
   std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
   // Counts along the channels of the element.
   int64_t weights_of(Gradient gradient, int64_t flat) const override;
 
-  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
-                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                    const VisitInput& visit) const override;
 
-  // Returns none: nothing but the addends is known of the way to a sum.
-  std::vector<Intermediate> intermediates() const override { return {}; }
-  int64_t sample_count() const override { return 0; }
-  std::vector<double> numbers_of(const Intermediate&, const Conventions&, int64_t, int64_t, msda_mode,
-                                 int) const override {
-    return {};
-  }
-  std::vector<NamedAddend> named_addends(const Conventions&, const ElementId&, Cache&) const override { return {}; }
-  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
-                         Cache& cache) const override;
-
-  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
-                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
+                                const Precision& precision, Cache& cache) const override;
   Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override { return kAddends; }
   const char* name_of(Step step) const override { return step == kGradOutput ? "inputs" : Call::name_of(step); }
@@ -70,14 +57,10 @@ class OwnCall final : public Call {
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
 
-  // There is no forward pass to compare with: gradcheck asks has_forward() first.
-  bool has_forward() const override { return false; }
-  Loss loss_at(const Conventions&, const ElementId&, double) const override { return {}; }
-
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
-  std::string arithmetic_name(const Conventions&) const override { return definition_->name(); }
+  std::string operator_name() const override { return definition_->name(); }
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;

@@ -37,7 +37,7 @@ std::vector<double> errors_of_weights(const OwnDefinition& is, const ElementId& 
 
 }  // namespace
 
-Element OwnCall::element(const Conventions&, const ElementId& id, const Place& place, const Precisions& precisions,
+Element OwnCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
                          const Narrowing* narrowing, Cache&) const {
   const Precision& precision = precisions.rest;
   const OwnCells cells = cells_of(place);
@@ -86,19 +86,13 @@ std::vector<OwnCall::NumberedAddend> OwnCall::addends_in(const ElementId& id, ms
   return all;
 }
 
-Addends OwnCall::addends(const Conventions&, const ElementId& id, Cache&) const {
+Addends OwnCall::addends(const ElementId& id, Cache&) const {
   Addends addends;
   for (const NumberedAddend& addend : addends_in(id, arithmetic())) addends.values.push_back(addend.value);
   return addends;
 }
 
-double OwnCall::scattered_value(const Conventions& by, const ElementId& id, msda_mode mode, Cache& cache) const {
-  if (mode != MSDA_MODE_FLOAT64) return tree_sum_of(addends(by, id, cache), arithmetic());
-  const Precision precision = Precision::of(MSDA_FLOAT64);
-  return element(by, id, exact_place(id), {precision, precision}, nullptr, cache).value;
-}
-
-bool OwnCall::visit_inputs(const Conventions&, const ElementId& id, const Place& place, const Precision&, Cache&,
+bool OwnCall::visit_inputs(const ElementId& id, const Place& place, const Precision&, Cache&,
                            const VisitInput& visit) const {
   const auto& tensors = definition_->inputs();
   // Terms cannot be left early, so that those after the first hit are passed over.

@@ -7,8 +7,8 @@
 
 namespace msda::analysis {
 
-std::vector<Mistake> OwnCall::mistakes(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                       const Element& exact, const Precision& precision, Cache& cache) const {
+std::vector<Mistake> OwnCall::mistakes(const ElementId& id, const Place& place, const Element& exact,
+                                       const Precision& precision, Cache& cache) const {
   struct Added {
     int64_t number;
     double value;
@@ -45,8 +45,7 @@ std::vector<Mistake> OwnCall::mistakes(const Conventions& side_conventions, cons
     for (const int64_t step : {-1, 1}) {
       if (at[i] + step < 0 || at[i] + step >= shape[i]) continue;
       const ElementId neighbour{id.gradient, id.flat + step * stride, {}};
-      const double value =
-          element(side_conventions, neighbour, exact_place(neighbour), {precision, precision}, nullptr, cache).value;
+      const double value = element(neighbour, exact_place(neighbour), {precision, precision}, nullptr, cache).value;
       mistakes.push_back(
           {fmt::format("it were that of {}", fmt::join(text_of_place(id.gradient, neighbour.flat), ", ")), value});
     }

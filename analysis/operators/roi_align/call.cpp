@@ -36,15 +36,15 @@ std::vector<NamedTensor> RoiAlignCall::inputs() const {
   return all;
 }
 
-bool RoiAlignCall::visit_inputs(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                const Precision& precision, Cache& cache, const VisitInput& visit) const {
+bool RoiAlignCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                                const VisitInput& visit) const {
   const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision), way_of(place));
   for (const auto& entry : table.exact(to_.at(id.flat).place)) {
     for (int64_t number = 0; number < 5; ++number) {
       if (visit("boxes", boxes, bin_of(entry.source).box * 5 + number)) return true;
     }
   }
-  return ScatterCall::visit_inputs(side_conventions, id, place, precision, cache, visit);
+  return ScatterCall::visit_inputs(id, place, precision, cache, visit);
 }
 
 std::vector<Cut> RoiAlignCall::cuts() const { return {{"box", "K", K}, {"channel", "C", C}}; }

@@ -42,15 +42,14 @@ struct RoiAlignCall final : ImageScatterCall {
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
   std::vector<Alternative> alternatives() const override;
-  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
-                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                    const VisitInput& visit) const override;
 
   // If rounding decides how many points a box that reaches the pixel has, returns an axis without cells, whose landings
   // are the ways in which kernels compute that. The location is the length of that box's bins.
   Axes axes(const ElementId& id) const override;
-  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
-                                      msda_dtype arithmetic) const override;
+  Landings landings(const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
   const char* jump_text() const override { return "a rounded length makes another number of points"; }
   const char* jump_help() const override {
     return "set a fixed sampling_ratio, such as 2: where bins are whole pixels, rounding decides how many points they "
@@ -67,6 +66,7 @@ struct RoiAlignCall final : ImageScatterCall {
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
+  std::string operator_name() const override { return "roi_align"; }
   std::string text_of_sizes() const override;
   std::shared_ptr<const Call> outline() const override;
 

@@ -235,7 +235,7 @@ Axes RoiAlignCall::axes(const ElementId& id) const {
   return axes;
 }
 
-Landings RoiAlignCall::landings(const Conventions&, const Axis& axis, const Precision& precision) const {
+Landings RoiAlignCall::landings(const Axis& axis, const Precision& precision) const {
   const msda_dtype type = type_of(precision);
   Landings all;
   const auto add = [&](int way, bool last_resort) {
@@ -251,7 +251,7 @@ Landings RoiAlignCall::landings(const Conventions&, const Axis& axis, const Prec
   return all;
 }
 
-std::vector<Evaluation> RoiAlignCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {
+std::vector<Evaluation> RoiAlignCall::evaluations(const Axis& axis, msda_dtype type) const {
   const auto box = static_cast<int64_t>(axis.location);
   const int along = axis.number & 1;
   std::vector<Evaluation> all;

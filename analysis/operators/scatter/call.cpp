@@ -13,8 +13,8 @@ std::vector<int64_t> ScatterCall::some_of_family(Gradient, int64_t, int64_t most
   return elements;
 }
 
-bool ScatterCall::visit_inputs(const Conventions&, const ElementId& id, const Place& place, const Precision& precision,
-                               Cache& cache, const VisitInput& visit) const {
+bool ScatterCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                               const VisitInput& visit) const {
   const auto at = to().at(id.flat);
   const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision), way_of(place));
   const NamedTensor numbers = inputs().front();

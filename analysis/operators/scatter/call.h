@@ -16,6 +16,9 @@
 #include <vector>
 
 #include "analysis/model/call.h"
+#include "analysis/model/forward.h"
+#include "analysis/model/hypotheses.h"
+#include "analysis/model/stages.h"
 #include "analysis/operators/scatter/layout.h"
 
 namespace msda::analysis {
@@ -38,7 +41,7 @@ struct ExactContribution {
 };
 using VisitExact = std::function<void(const ExactContribution&)>;
 
-class ScatterCall : public Call {
+class ScatterCall : public Call, public Stages, public Forward, public Hypotheses {
  public:
   // --- What an operator says of itself.
   virtual Tensor source() const = 0;            // what is added, the first of inputs()
@@ -83,37 +86,32 @@ class ScatterCall : public Call {
   // --- What follows from it.
   bool has_narrow_kernels() const override { return true; }  // PyTorch's add 16-bit numbers up in their type
   Axes axes(const ElementId&) const override { return {}; }
-  Coordinate coordinate(const Conventions&, const Axis& axis, const Precision&) const override {
-    return {axis.location, 0};
-  }
-  Landings landings(const Conventions&, const Axis&, const Precision&) const override { return {}; }
-  std::vector<Evaluation> evaluations(const Conventions&, const Axis&, msda_dtype) const override { return {}; }
+  Coordinate coordinate(const Axis& axis, const Precision&) const override { return {axis.location, 0}; }
+  Landings landings(const Axis&, const Precision&) const override { return {}; }
+  std::vector<Evaluation> evaluations(const Axis&, msda_dtype) const override { return {}; }
 
   std::unique_ptr<Cache> new_cache() const override;
-  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Narrowing* narrowing, Cache& cache) const override;
-  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
+                  Cache& cache) const override;
+  Addends addends(const ElementId& id, Cache& cache) const override;
 
-  int64_t family_of(Gradient, int64_t) const override { return 0; }
   int64_t samples_of_family() const override { return sample_count(); }
   std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
   int64_t weights_of(Gradient, int64_t flat) const override { return to().at(flat).place; }
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
-  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
-                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                    const VisitInput& visit) const override;
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return from().places(); }
-  std::vector<double> numbers_of(const Intermediate& tensor, const Conventions& conventions, int64_t first,
-                                 int64_t count, msda_mode mode, int threads) const override;
-  std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
-                                         Cache& cache) const override;
-  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
-                         Cache& cache) const override;
+  std::vector<double> numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
+                                 int threads) const override;
+  std::vector<NamedAddend> named_addends(const ElementId& id, Cache& cache) const override;
+  double scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const override;
 
-  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
-                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
+                                const Precision& precision, Cache& cache) const override;
   bool names_fewest_changes() const override { return true; }
   Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override {
@@ -122,7 +120,7 @@ class ScatterCall : public Call {
   const char* name_of(Step step) const override;
 
   // Returns the loss of the forward pass, which gathers: sum(source * gathered(x)).
-  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  Loss loss_at(const ElementId& id, double x) const override;
 };
 
 }  // namespace msda::analysis

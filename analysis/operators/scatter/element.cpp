@@ -35,7 +35,7 @@ void divide(Element& element, double divisor, const Precision& precision) {
 
 std::unique_ptr<Cache> ScatterCall::new_cache() const { return std::make_unique<ScatterCache>(*this); }
 
-Element ScatterCall::element(const Conventions&, const ElementId& id, const Place& place, const Precisions& precisions,
+Element ScatterCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
                              const Narrowing* narrowing, Cache& cache) const {
   const Precision& precision = precisions.rest;
   const auto at = to().at(id.flat);
@@ -79,7 +79,7 @@ double ScatterCall::exact_value(int64_t flat, Cache& cache) const {
   return float64_value(*this, {gradient(), flat, {}}, cache);
 }
 
-Addends ScatterCall::addends(const Conventions&, const ElementId& id, Cache& cache) const {
+Addends ScatterCall::addends(const ElementId& id, Cache& cache) const {
   const auto at = to().at(id.flat);
   const msda_dtype type = arithmetic();
   const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(Precision::of(type)));
@@ -93,7 +93,7 @@ Addends ScatterCall::addends(const Conventions&, const ElementId& id, Cache& cac
   return addends;
 }
 
-Loss ScatterCall::loss_at(const Conventions&, const ElementId& id, double x) const {
+Loss ScatterCall::loss_at(const ElementId& id, double x) const {
   const auto at = to().at(id.flat);
   const Tensor numbers = source();
   Loss loss;

@@ -19,7 +19,7 @@ struct BySource {
 
 }  // namespace
 
-std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& id, const Place&, const Element& exact,
+std::vector<Mistake> ScatterCall::mistakes(const ElementId& id, const Place&, const Element& exact,
                                            const Precision& precision, Cache& cache) const {
   const auto at = to().at(id.flat);
   const double divided = divisor(at.place);

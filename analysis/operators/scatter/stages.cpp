@@ -31,8 +31,8 @@ std::vector<Intermediate> ScatterCall::intermediates() const {
   return all;
 }
 
-std::vector<double> ScatterCall::numbers_of(const Intermediate& tensor, const Conventions&, int64_t first,
-                                            int64_t count, msda_mode mode, int threads) const {
+std::vector<double> ScatterCall::numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
+                                            int threads) const {
   const FactorArithmetic by = arithmetic_of_mode(*this, mode);
   const size_t factors = weight_names().size();
   const int64_t width = tensor.width(), channels = to().all_channels();
@@ -59,7 +59,7 @@ std::vector<double> ScatterCall::numbers_of(const Intermediate& tensor, const Co
   return result;
 }
 
-std::vector<NamedAddend> ScatterCall::named_addends(const Conventions&, const ElementId& id, Cache&) const {
+std::vector<NamedAddend> ScatterCall::named_addends(const ElementId& id, Cache&) const {
   const auto at = to().at(id.flat);
   const int64_t channels = to().all_channels();
   const FactorArithmetic by = factor_arithmetics().front();
@@ -76,8 +76,8 @@ std::vector<NamedAddend> ScatterCall::named_addends(const Conventions&, const El
   return addends;
 }
 
-double ScatterCall::scattered_value(const Conventions& by, const ElementId& id, msda_mode mode, Cache& cache) const {
-  return mode == MSDA_MODE_FLOAT64 ? exact_value(id.flat, cache) : tree_sum_of(addends(by, id, cache), arithmetic());
+double ScatterCall::scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const {
+  return mode == MSDA_MODE_FLOAT64 ? exact_value(id.flat, cache) : tree_sum_of(addends(id, cache), arithmetic());
 }
 
 }  // namespace msda::analysis

@@ -79,10 +79,10 @@ std::optional<double> ScatterAddCall::held(int64_t flat) const {
   return self.at(flat);
 }
 
-bool ScatterAddCall::visit_inputs(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                  const Precision& precision, Cache& cache, const VisitInput& visit) const {
+bool ScatterAddCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                                  const VisitInput& visit) const {
   if (held(id.flat) && visit("self", self, id.flat)) return true;
-  return ScatterCall::visit_inputs(side_conventions, id, place, precision, cache, visit);
+  return ScatterCall::visit_inputs(id, place, precision, cache, visit);
 }
 
 double ScatterAddCall::divisor(int64_t target) const {
@@ -97,25 +97,24 @@ Axes ScatterAddCall::axes(const ElementId& id) const {
   return {{addends, 0, values.dtype}};
 }
 
-Landings ScatterAddCall::landings(const Conventions&, const Axis&, const Precision& precision) const {
+Landings ScatterAddCall::landings(const Axis&, const Precision& precision) const {
   Landing all{}, stopped{};
   stopped.region = 1;
   if (precision.bits > Precision::of(values.dtype).bits) return {all};
   return {all, stopped};
 }
 
-std::vector<Evaluation> ScatterAddCall::evaluations(const Conventions& side_conventions, const Axis& axis,
-                                                    msda_dtype) const {
-  const Landings both = landings(side_conventions, axis, Precision::of(values.dtype));
+std::vector<Evaluation> ScatterAddCall::evaluations(const Axis& axis, msda_dtype) const {
+  const Landings both = landings(axis, Precision::of(values.dtype));
   return {{fmt::format("divided by the {:g} addends", axis.location), axis.location, both[0]},
           {fmt::format("divided by {:g}, at which a count of its {:g} addends stops in {}", most_counted(),
                        axis.location, msda_dtype_name(values.dtype)),
            most_counted(), both[1], /*stops=*/true}};
 }
 
-Element ScatterAddCall::element(const Conventions& side_conventions, const ElementId& id, const Place& place,
-                                const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const {
-  Element element = ScatterCall::element(side_conventions, id, place, precisions, narrowing, cache);
+Element ScatterAddCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
+                                const Narrowing* narrowing, Cache& cache) const {
+  Element element = ScatterCall::element(id, place, precisions, narrowing, cache);
   if (place.empty() || place[0].region == 0) return element;
   const double larger = divisor(to_.at(id.flat).place) / most_counted();
   for (double* const x :

@@ -63,10 +63,10 @@ struct ScatterAddCall final : ScatterCall {
   // where the next number does not fit. Then an element has an axis without cells: it lands by one count, or by the
   // other.
   Axes axes(const ElementId& id) const override;
-  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
-  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis, msda_dtype type) const override;
-  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
-                  const Narrowing* narrowing, Cache& cache) const override;
+  Landings landings(const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype type) const override;
+  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
+                  Cache& cache) const override;
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
   std::vector<Mistake> own_mistakes(const ElementId& id, const Element& exact, Cache& cache) const override;
@@ -86,9 +86,10 @@ struct ScatterAddCall final : ScatterCall {
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
-  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
-                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                    const VisitInput& visit) const override;
 
+  std::string operator_name() const override { return "scatter_add"; }
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;

@@ -148,7 +148,7 @@ class Mapper {
   }
 
   void map_samples(Drawn& drawn, int64_t first, int64_t count) {
-    const int64_t width = drawn.observed.elements() / std::max<int64_t>(1, call_.sample_count());
+    const int64_t width = drawn.observed.elements() / std::max<int64_t>(1, call_.stages()->sample_count());
     for (int64_t flat = first * width; flat < (first + count) * width; ++flat) {
       if (!drawn.differs(flat)) continue;
       add(drawn, flat, places_.of_sample(drawn.maps.compared.gradient, flat, flat / width));

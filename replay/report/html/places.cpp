@@ -18,7 +18,8 @@ namespace {
 
 // Returns the stage of the pixel coordinates, if the operator has one: a number for each axis of a sample.
 std::optional<analysis::Intermediate> coordinate_stage(const Call& call) {
-  for (const analysis::Intermediate& stage : call.intermediates()) {
+  if (call.stages() == nullptr) return std::nullopt;
+  for (const analysis::Intermediate& stage : call.stages()->intermediates()) {
     if (std::string_view(stage.name) == "pixel_coordinates" && !stage.channels) return stage;
   }
   return std::nullopt;
@@ -71,11 +72,12 @@ std::optional<PlaceInImage> Places::of_pixel(Gradient gradient, int64_t flat) co
 
 void Places::for_each_part(const std::function<void(int64_t, int64_t)>& visit) {
   constexpr int64_t kSamples = int64_t{1} << 18;
-  for (first_sample_ = 0; first_sample_ < call_.sample_count(); first_sample_ += kSamples) {
-    const int64_t count = std::min(kSamples, call_.sample_count() - first_sample_);
+  const int64_t samples = call_.stages() == nullptr ? 0 : call_.stages()->sample_count();
+  for (first_sample_ = 0; first_sample_ < samples; first_sample_ += kSamples) {
+    const int64_t count = std::min(kSamples, samples - first_sample_);
     part_.clear();
     if (coordinates_ && !images_.empty()) {
-      part_ = call_.numbers_of(*coordinates_, call_.conventions, first_sample_, count, MSDA_MODE_FLOAT64, threads_);
+      part_ = call_.stages()->numbers_of(*coordinates_, first_sample_, count, MSDA_MODE_FLOAT64, threads_);
     }
     visit(first_sample_, count);
   }
@@ -108,9 +110,9 @@ SampleView Viewer::sample_of(const Finding& finding) const {
   const auto pixel = [&](const Side& side, const analysis::Axis& axis) {
     const auto type = side.arithmetic_of(finding.gradient);
     if (side.name == "float64") {
-      return call.coordinate(side.conventions, axis, analysis::Precision::of(MSDA_FLOAT64)).exact;
+      return side.version_of(call).coordinate(axis, analysis::Precision::of(MSDA_FLOAT64)).exact;
     }
-    return call.evaluations(side.conventions, axis, type).front().coordinate;
+    return side.version_of(call).evaluations(axis, type).front().coordinate;
   };
   for (const analysis::Axis& axis : call.axes(call.element_id(finding.gradient, finding.flat))) {
     view.axes.push_back({axis.size, pixel(material_.recorded, axis), pixel(*expected, axis)});
@@ -125,8 +127,8 @@ std::optional<PixelView> Viewer::pixel_of(const Finding& finding) const {
   const auto place = finding.gradient.scattered() ? places_.of_pixel(finding.gradient, finding.flat) : std::nullopt;
   if (!place || !coordinates || coordinates->width() != 2) return std::nullopt;
   const auto id = call.element_id(finding.gradient, finding.flat);
-  const auto named = call.named_addends(call.conventions, id, *cache_);
-  const auto values = call.addends(call.conventions, id, *cache_).values;
+  const auto named = call.stages()->named_addends(id, *cache_);
+  const auto values = call.addends(id, *cache_).values;
   if (named.size() != values.size()) return std::nullopt;
   const ImagePlace& image = places_.images()[place->image];
   PixelView view{place->row, place->column, image.rows, image.columns, {}, 0};
@@ -135,7 +137,7 @@ std::optional<PixelView> Viewer::pixel_of(const Finding& finding) const {
       ++view.left_out;
       continue;
     }
-    const auto at = call.numbers_of(*coordinates, call.conventions, named[i].sample, 1, MSDA_MODE_FLOAT64, 1);
+    const auto at = call.stages()->numbers_of(*coordinates, named[i].sample, 1, MSDA_MODE_FLOAT64, 1);
     view.addends.push_back({at[0], at[1], values[i]});
   }
   return view;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/judge/analyze.h"
+#include "analysis/model/stages.h"
 #include "replay/report/html/pictures.h"
 
 namespace msda::replay {

@@ -1,0 +1,30 @@
+// Optional: an operator whose kernels follow several conventions, which tests compare with each other.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "analysis/model/call.h"
+
+namespace msda::analysis {
+
+class Dialects {
+ public:
+  virtual ~Dialects() = default;
+
+  virtual const char* dialect() const = 0;  // "msda_triton"
+  // Returns the call in the dialect that most tests compare with, if it is another: what misses it is reported as
+  // advice.
+  virtual std::optional<Alternative> dialect_of_tests() const = 0;
+  // Dialects whose arithmetic is worth seeing side by side, the call's own first. `reference`: that of the reference,
+  // or null.
+  virtual std::vector<Alternative> dialects_to_show(const Call* reference) const = 0;
+  // Returns the call's tensors under the conventions of another call; null if they are the same.
+  virtual std::shared_ptr<const Call> under(const Call& another) const = 0;
+};
+
+// Returns the call's dialect; empty for an operator without dialects.
+inline const char* dialect_of(const Call& call) { return call.dialects() != nullptr ? call.dialects()->dialect() : ""; }
+
+}  // namespace msda::analysis

@@ -1,0 +1,28 @@
+// Optional: the operator's own kernels. Without them evaluate() computes the gradients by the operator's definition,
+// which knows no mode `mixed`.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "analysis/model/device_call.h"
+#include "analysis/numbers/tensor.h"
+#include "kernels/msda.h"
+
+namespace msda::analysis {
+
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  // Intermediate tensors whose precision the mode `mixed` chooses, in the order of msda_options::float64_stages.
+  virtual std::span<const char* const> float64_stages() const = 0;
+  // Computes the gradients into `results`, by place, on the CPU. Throws std::bad_alloc, or std::runtime_error with
+  // libmsda's message.
+  virtual void run_kernels(const msda_options& options, std::span<const Tensor> results) const = 0;
+  // Returns the same for a GPU.
+  virtual std::unique_ptr<DeviceCall> device_call(const msda_options& options,
+                                                  std::span<const Tensor> results) const = 0;
+};
+
+}  // namespace msda::analysis
