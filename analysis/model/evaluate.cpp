@@ -4,6 +4,7 @@
 #include <random>
 #include <span>
 
+#include "analysis/model/kernels.h"
 #include "kernels/parallel.h"
 
 namespace msda::analysis {
@@ -55,7 +56,7 @@ void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t
       }
       Addends addends = call.addends(id, *cache);
       if (mode == EvaluationMode::kAtomic && gradient.scattered()) {
-        std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(flat));
+        std::mt19937_64 random(seed_of_order(seed, flat));
         std::ranges::shuffle(addends.values, random);
       }
       const bool in_order = mode == EvaluationMode::kAtomic;
@@ -63,6 +64,18 @@ void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t
           in_order ? rounded_to(sum_in_order(addends.values, type) * addends.scale, type) : tree_sum_of(addends, type));
     }
   });
+}
+
+void compute_gradients(const Call& call, const msda_options& options, std::span<const Tensor> results) {
+  if (call.kernels() != nullptr) return call.kernels()->run_kernels(options, results);
+  const EvaluationMode mode = options.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
+                              : options.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
+                                                                 : EvaluationMode::kDeterministic;
+  for (const Gradient gradient : call.gradients()) {
+    const Tensor& result = results[gradient.place()];
+    evaluate(call, gradient, mode, options.seed, options.threads,
+             [&](int64_t flat, double value) { store(const_cast<void*>(result.data), result.dtype, flat, value); });
+  }
 }
 
 }  // namespace msda::analysis

@@ -1,5 +1,5 @@
-// Optional: the operator's own kernels. Without them evaluate() computes the gradients by the operator's definition,
-// which knows no mode `mixed`.
+// Optional: the operator's own ways to compute its gradients. Without them evaluate() computes these by the operator's
+// definition, element by element, and knows no mode `mixed`.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class Kernels {
   // Computes the gradients into `results`, by place, on the CPU. Throws std::bad_alloc, or std::runtime_error with
   // libmsda's message.
   virtual void run_kernels(const msda_options& options, std::span<const Tensor> results) const = 0;
-  // Returns the same for a GPU.
+  // Returns the same for a GPU; null if there are no kernels for one.
   virtual std::unique_ptr<DeviceCall> device_call(const msda_options& options,
                                                   std::span<const Tensor> results) const = 0;
 };

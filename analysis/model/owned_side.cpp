@@ -1,7 +1,6 @@
 #include "analysis/model/owned_side.h"
 
 #include "analysis/model/evaluate.h"
-#include "analysis/model/kernels.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {
@@ -36,18 +35,7 @@ OwnedSide uncomputed_side(const Call& call, const std::string& name, msda_mode m
 }
 
 void compute_on_cpu(const Call& recorded, const msda_options& options, OwnedSide& owned) {
-  const Call& call = owned.side.version_of(recorded);
-  if (call.kernels() != nullptr) return call.kernels()->run_kernels(options, owned.side.tensors);
-  const EvaluationMode mode = options.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
-                              : options.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
-                                                                 : EvaluationMode::kDeterministic;
-  for (const Gradient gradient : call.gradients()) {
-    const auto at = gradient.place();
-    const msda_dtype type = owned.side.tensors[at].dtype;
-    std::byte* memory = owned.memory[at].get();
-    evaluate(call, gradient, mode, options.seed, options.threads,
-             [&](int64_t flat, double value) { store(memory, type, flat, value); });
-  }
+  compute_gradients(owned.side.version_of(recorded), options, owned.side.tensors);
 }
 
 }  // namespace msda::analysis

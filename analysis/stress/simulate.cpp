@@ -8,7 +8,6 @@
 
 #include "analysis/model/dialects.h"
 #include "analysis/model/evaluate.h"
-#include "analysis/model/kernels.h"
 #include "kernels/names.h"
 
 namespace msda::analysis::stress {
@@ -19,6 +18,7 @@ class Version {
  public:
   Version(const Call& call, const Arithmetic& by)
       : other_(by.alternative ? call.dialects()->under(*by.alternative) : nullptr), call_(other_ ? *other_ : call) {}
+  const Call& operator*() const { return call_; }
   const Call* operator->() const { return &call_; }
 
  private:
@@ -144,26 +144,14 @@ void compute(const Call& call, const Arithmetic& by, uint64_t seed, int threads,
   options.threads = threads;
   options.seed = seed;
   const Version version(call, by);
-  if (version->kernels() != nullptr) {
-    version->kernels()->run_kernels(options, results);
-    if (!call.contracts(by)) return;
-    for (const Gradient gradient : call.gradients()) {
-      if (gradient.scattered()) continue;
-      const Tensor& tensor = result.tensors[gradient.place()];
-      for (int64_t flat = 0; flat < tensor.elements(); ++flat) {
-        store(result.memory[gradient.place()].data(), tensor.dtype, flat, version->value_in(by, gradient, flat));
-      }
-    }
-    return;
-  }
-  const EvaluationMode mode = by.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
-                              : by.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
-                                                            : EvaluationMode::kDeterministic;
+  compute_gradients(*version, options, results);
+  if (!call.contracts(by)) return;
   for (const Gradient gradient : call.gradients()) {
+    if (gradient.scattered()) continue;
     const Tensor& tensor = result.tensors[gradient.place()];
-    void* data = result.memory[gradient.place()].data();
-    evaluate(call, gradient, mode, seed, threads,
-             [&](int64_t flat, double value) { store(data, tensor.dtype, flat, value); });
+    for (int64_t flat = 0; flat < tensor.elements(); ++flat) {
+      store(result.memory[gradient.place()].data(), tensor.dtype, flat, version->value_in(by, gradient, flat));
+    }
   }
 }
 

@@ -128,7 +128,7 @@ ResizeTaps InterpolateCall::nearest_taps(const Resized& side, int64_t output) co
     const auto pixel = nearest_pixel(side, output, by);
     if (!pixel || std::ranges::find(taps, *pixel, &ResizeTap::pixel) != taps.end()) continue;
     // Element by element nearest.cpp says which of them an output pixel is added to.
-    taps.push_back({*pixel, taps.empty() ? 1.0 : 0.0, taps.empty() ? 0.0 : 1.0});
+    taps.push_back({*pixel, by == kUnrounded ? 1.0 : 0.0, by == kUnrounded ? 0.0 : 1.0});
   }
   return taps;
 }

@@ -38,8 +38,8 @@ std::vector<NamedTensor> RoiAlignCall::inputs() const {
 
 bool RoiAlignCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
                                 const VisitInput& visit) const {
-  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision), way_of(place));
-  for (const auto& entry : table.exact(to_.at(id.flat).place)) {
+  const ScatterTable& table = static_cast<ScatterCache&>(cache).exact(coordinate_precision(precision), way_of(place));
+  for (const auto& entry : table.entries(to_.at(id.flat).place)) {
     for (int64_t number = 0; number < 5; ++number) {
       if (visit("boxes", boxes, bin_of(entry.source).box * 5 + number)) return true;
     }

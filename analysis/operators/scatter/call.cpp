@@ -16,9 +16,9 @@ std::vector<int64_t> ScatterCall::some_of_family(Gradient, int64_t, int64_t most
 bool ScatterCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
                                const VisitInput& visit) const {
   const auto at = to().at(id.flat);
-  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision), way_of(place));
+  const ScatterTable& table = static_cast<ScatterCache&>(cache).exact(coordinate_precision(precision), way_of(place));
   const NamedTensor numbers = inputs().front();
-  for (const ScatterTable::Entry& entry : table.exact(at.place)) {
+  for (const ScatterTable::Entry& entry : table.entries(at.place)) {
     if (visit(numbers.name, numbers.tensor, from().flat({entry.source, at.channel}))) return true;
   }
   return false;

@@ -18,6 +18,7 @@
 #include "analysis/model/call.h"
 #include "analysis/model/forward.h"
 #include "analysis/model/hypotheses.h"
+#include "analysis/model/kernels.h"
 #include "analysis/model/stages.h"
 #include "analysis/operators/scatter/layout.h"
 
@@ -41,7 +42,7 @@ struct ExactContribution {
 };
 using VisitExact = std::function<void(const ExactContribution&)>;
 
-class ScatterCall : public Call, public Stages, public Forward, public Hypotheses {
+class ScatterCall : public Call, public Stages, public Forward, public Hypotheses, public Kernels {
  public:
   // --- What an operator says of itself.
   virtual Tensor source() const = 0;            // what is added, the first of inputs()
@@ -102,6 +103,12 @@ class ScatterCall : public Call, public Stages, public Forward, public Hypothese
 
   bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
                     const VisitInput& visit) const override;
+
+  std::span<const char* const> float64_stages() const override { return {}; }
+  void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
+  std::unique_ptr<DeviceCall> device_call(const msda_options&, std::span<const Tensor>) const override {
+    return nullptr;
+  }
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return from().places(); }

@@ -40,12 +40,12 @@ Element ScatterCall::element(const ElementId& id, const Place& place, const Prec
   const Precision& precision = precisions.rest;
   const auto at = to().at(id.flat);
   const ScatterTable& table =
-      static_cast<ScatterCache&>(cache).get(coordinate_precision(precisions.coordinates), way_of(place));
+      static_cast<ScatterCache&>(cache).exact(coordinate_precision(precisions.coordinates), way_of(place));
   const Tensor numbers = source();
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
-  for (const ScatterTable::Entry& entry : table.exact(at.place)) {
+  for (const ScatterTable::Entry& entry : table.entries(at.place)) {
     const double number = given(narrowing, numbers.at(from().flat({entry.source, at.channel})));
     // If rounding decides whether this source comes here, its NaN is no bound.
     const double sign = entry.sign();
@@ -82,12 +82,11 @@ double ScatterCall::exact_value(int64_t flat, Cache& cache) const {
 Addends ScatterCall::addends(const ElementId& id, Cache& cache) const {
   const auto at = to().at(id.flat);
   const msda_dtype type = arithmetic();
-  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(Precision::of(type)));
   const Tensor numbers = source();
   Addends addends;
   addends.scale = 1 / divisor(at.place);
   if (const auto before = held(id.flat)) addends.values.push_back(*before);
-  for (const ScatterTable::Entry& entry : table.computed(at.place)) {
+  for (const ScatterTable::Entry& entry : static_cast<ScatterCache&>(cache).computed().entries(at.place)) {
     addends.values.push_back(rounded_to(entry.weight * numbers.at(from().flat({entry.source, at.channel})), type));
   }
   return addends;

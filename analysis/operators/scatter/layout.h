@@ -18,9 +18,12 @@ struct PlaceLayout {
   int64_t all_channels() const { return outer * channels * inner; }
   int64_t elements() const { return places() * all_channels(); }
 
-  int64_t flat(const At& at) const {
-    const int64_t b = at.channel % inner, c = at.channel / inner % channels, a = at.channel / inner / channels;
-    return (((a * major + at.place / minor) * channels + c) * minor + at.place % minor) * inner + b;
+  int64_t flat(const At& at) const { return of_place(at.place) + of_channel(at.channel); }
+  // The two parts of a flat index.
+  int64_t of_place(int64_t place) const { return (place / minor * channels * minor + place % minor) * inner; }
+  int64_t of_channel(int64_t channel) const {
+    const int64_t b = channel % inner, c = channel / inner % channels, a = channel / inner / channels;
+    return (a * major * channels + c) * minor * inner + b;
   }
 
   At at(int64_t flat) const {

@@ -3,23 +3,6 @@
 #include <algorithm>
 
 namespace msda::analysis {
-namespace {
-
-// Sorts what visit_all() visits by target: counted first, so that nothing is kept twice.
-template <class VisitAll>
-void sort_by_target(int64_t targets, const VisitAll& visit_all, std::vector<ScatterTable::Entry>& entries,
-                    std::vector<int64_t>& begin) {
-  begin.assign(static_cast<size_t>(targets) + 1, 0);
-  visit_all([&](int64_t target, const ScatterTable::Entry&) { ++begin[static_cast<size_t>(target) + 1]; });
-  for (size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
-  entries.resize(static_cast<size_t>(begin.back()));
-  std::vector<int64_t> next(begin.begin(), begin.end() - 1);
-  visit_all([&](int64_t target, const ScatterTable::Entry& entry) {
-    entries[static_cast<size_t>(next[static_cast<size_t>(target)]++)] = entry;
-  });
-}
-
-}  // namespace
 
 double product_of(const Contribution& contribution, size_t factors, msda_dtype type) {
   if (factors == 0) return 1;
@@ -28,35 +11,45 @@ double product_of(const Contribution& contribution, size_t factors, msda_dtype t
   return product;
 }
 
-ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates, int way) {
-  const int64_t targets = call.to().places();
-  const auto exactly = [&](const auto& put) {
-    for (int64_t source = 0; source < call.from().places(); ++source) {
-      call.send_exactly(source, coordinates, way, [&](const ExactContribution& contribution) {
-        put(contribution.target, Entry{source, contribution.weight, contribution.error, contribution.is_signed});
-      });
-    }
-  };
-  sort_by_target(targets, exactly, exact_, exact_begin_);
-  if (way != 0) return;
-  const FactorArithmetic by = call.factor_arithmetics().front();
-  const size_t factors = call.weight_names().size();
-  const auto as_computed = [&](const auto& put) {
-    for (int64_t sample = 0; sample < call.sample_count(); ++sample) {
-      call.send(sample, by, [&](const Contribution& contribution) {
-        put(contribution.target, Entry{contribution.source, product_of(contribution, factors, by.type)});
-      });
-    }
-  };
-  sort_by_target(targets, as_computed, computed_, computed_begin_);
+// Counts the entries of each target first, so that nothing is kept twice.
+ScatterTable::ScatterTable(int64_t targets, const std::function<void(const Put&)>& visit_all)
+    : begin_(static_cast<size_t>(targets) + 1) {
+  visit_all([&](int64_t target, const Entry&) { ++begin_[static_cast<size_t>(target) + 1]; });
+  for (size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+  entries_.resize(static_cast<size_t>(begin_.back()));
+  std::vector<int64_t> next(begin_.begin(), begin_.end() - 1);
+  visit_all([&](int64_t target, const Entry& entry) {
+    entries_[static_cast<size_t>(next[static_cast<size_t>(target)]++)] = entry;
+  });
 }
 
-const ScatterTable& ScatterCache::get(const Precision& coordinates, int way) {
+const ScatterTable& ScatterCache::exact(const Precision& coordinates, int way) {
   const std::lock_guard lock(mutex_);
   const std::pair key(coordinates.bits, way);
-  const auto known = tables_.find(key);
-  return known != tables_.end() ? known->second
-                                : tables_.emplace(key, ScatterTable(call_, coordinates, way)).first->second;
+  if (const auto known = exact_.find(key); known != exact_.end()) return known->second;
+  const auto visit_all = [&](const ScatterTable::Put& put) {
+    for (int64_t source = 0; source < call_.from().places(); ++source) {
+      call_.send_exactly(source, coordinates, way, [&](const ExactContribution& contribution) {
+        put(contribution.target, {source, contribution.weight, contribution.error, contribution.is_signed});
+      });
+    }
+  };
+  return exact_.emplace(key, ScatterTable(call_.to().places(), visit_all)).first->second;
+}
+
+const ScatterTable& ScatterCache::computed() {
+  const std::lock_guard lock(mutex_);
+  if (computed_) return *computed_;
+  const FactorArithmetic by = call_.factor_arithmetics().front();
+  const size_t factors = call_.weight_names().size();
+  const auto visit_all = [&](const ScatterTable::Put& put) {
+    for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
+      call_.send(sample, by, [&](const Contribution& contribution) {
+        put(contribution.target, {contribution.source, product_of(contribution, factors, by.type)});
+      });
+    }
+  };
+  return computed_.emplace(call_.to().places(), visit_all);
 }
 
 }  // namespace msda::analysis

@@ -1,9 +1,11 @@
-// What each target of a scattering call receives, found once for each precision of coordinates.
+// What each target of a scattering call receives.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 
 namespace msda::analysis {
 
+// The sources of each target, in their order.
 class ScatterTable {
  public:
   struct Entry {
@@ -22,34 +25,34 @@ class ScatterTable {
 
     double sign() const { return is_signed ? weight : Uncertain{weight, error}.sign(); }
   };
-  ScatterTable(const ScatterCall& call, const Precision& coordinates, int way);
+  using Put = std::function<void(int64_t target, const Entry& entry)>;
+  // `visit_all` calls its argument for every entry; it is called twice.
+  ScatterTable(int64_t targets, const std::function<void(const Put&)>& visit_all);
 
-  // Returns the sources of a target, with weight 0 and its error for those that rounding alone brings here.
-  std::span<const Entry> exact(int64_t target) const { return of(exact_, exact_begin_, target); }
-  // Returns the sources as our own replays add them, in the order of the samples. For the exact way alone.
-  std::span<const Entry> computed(int64_t target) const { return of(computed_, computed_begin_, target); }
-
- private:
-  static std::span<const Entry> of(const std::vector<Entry>& entries, const std::vector<int64_t>& begin,
-                                   int64_t target) {
+  std::span<const Entry> entries(int64_t target) const {
     const auto at = static_cast<size_t>(target);
-    return {entries.data() + begin[at], entries.data() + begin[at + 1]};
+    return {entries_.data() + begin_[at], entries_.data() + begin_[at + 1]};
   }
 
-  std::vector<Entry> exact_, computed_;
-  std::vector<int64_t> exact_begin_, computed_begin_;
+ private:
+  std::vector<Entry> entries_;
+  std::vector<int64_t> begin_;
 };
 
-// Thread-safe.
+// The tables of a call, each made when it is first asked for. Thread-safe.
 class ScatterCache final : public Cache {
  public:
   explicit ScatterCache(const ScatterCall& call) : call_(call) {}
-  const ScatterTable& get(const Precision& coordinates, int way = 0);
+  // In exact arithmetic; with weight 0 and its error for those sources that rounding alone brings to a target.
+  const ScatterTable& exact(const Precision& coordinates, int way = 0);
+  // As our own replays add them, a source once for each of its samples.
+  const ScatterTable& computed();
 
  private:
   const ScatterCall& call_;
   std::mutex mutex_;
-  std::map<std::pair<int, int>, const ScatterTable> tables_;  // by bits and way: a few
+  std::map<std::pair<int, int>, const ScatterTable> exact_;  // by bits and way: a few
+  std::optional<const ScatterTable> computed_;
 };
 
 // Returns the product of a contribution's factors, in the order of their names, each product rounded to a type.
