@@ -29,7 +29,7 @@ void* find_by_driver(decltype(&cuGetProcAddress_v2) get, std::string name) {
   uint64_t flags = 0;
   if (name.ends_with("_ptsz")) {
     name.resize(name.size() - 5);
-    flags = kProcAddressPerThreadDefaultStream;
+    flags = cuda::kPerThreadDefaultStream;
   }
   if (name.ends_with("_v2")) name.resize(name.size() - 3);
   void* found = nullptr;
@@ -167,12 +167,12 @@ void Client::launch(LaunchWay way, CUfunction function, Extent grid, Extent bloc
     std::memcpy(buffer.data() + at, argument.data, argument.bytes);
   }
   size_t bytes = buffer.size();
-  void* options[] = {reinterpret_cast<void*>(kLaunchParamBufferPointer), buffer.data(),
-                     reinterpret_cast<void*>(kLaunchParamBufferSize), &bytes, reinterpret_cast<void*>(kLaunchParamEnd)};
+  void* options[] = {reinterpret_cast<void*>(cuda::kParamBufferPointer), buffer.data(),
+                     reinterpret_cast<void*>(cuda::kParamBufferSize), &bytes, reinterpret_cast<void*>(cuda::kParamEnd)};
   void** const parameters = way.packed ? nullptr : pointers.data();
   void** const extra = way.packed ? options : nullptr;
   if (way.ex || way.hidden) {
-    const CUlaunchConfig config{grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, stream, nullptr, 0};
+    const cuda::LaunchConfig config{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, 0, stream, nullptr, 0};
     const auto twin = way.per_thread_default ? api_.cuLaunchKernelEx_ptsz : api_.cuLaunchKernelEx;
     const auto call = way.hidden ? hidden_launch_ : twin;
     check(call(&config, function, parameters, extra));

@@ -15,11 +15,11 @@
 
 #include "tests/stand_in_driver/trace.h"
 
-namespace msda::stand_in {
-
-struct CUctx_st {
-  CUdevice device;
+struct msda::cuda::ContextHandle {
+  int device;
 };
+
+namespace msda::stand_in {
 
 namespace {
 
@@ -29,7 +29,7 @@ constexpr int kMostDevices = 8;
 
 std::atomic<bool> initialized{false};
 std::atomic<CUresult> failure{CUDA_SUCCESS};
-CUctx_st primaries[kMostDevices] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+cuda::ContextHandle primaries[kMostDevices] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
 std::atomic<int> retained[kMostDevices];
 thread_local CUcontext current = nullptr;
 std::mutex others_mutex;
@@ -278,7 +278,7 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
 
 CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, uint64_t flags,
                              CUdriverProcAddressQueryResult* status) {
-  const uint64_t known = kProcAddressLegacyStream | kProcAddressPerThreadDefaultStream;
+  const uint64_t known = kProcAddressLegacyStream | cuda::kPerThreadDefaultStream;
   if (!symbol || !pfn || version > kVersion || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
   auto result = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   *pfn = nullptr;
@@ -287,7 +287,7 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, uint64
     if (symbol != without_version(entry.name)) continue;
     result = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
     if (version < entry.since) continue;
-    *pfn = flags & kProcAddressPerThreadDefaultStream ? entry.per_thread : entry.function;
+    *pfn = flags & cuda::kPerThreadDefaultStream ? entry.per_thread : entry.function;
     result = CU_GET_PROC_ADDRESS_SUCCESS;
     break;
   }
@@ -388,7 +388,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned int, CUdevice device) {
   if (const CUresult error = check_device(device)) return error;
   if (!context) return CUDA_ERROR_INVALID_VALUE;
-  current = *context = new CUctx_st{device};
+  current = *context = new cuda::ContextHandle{device};
   const std::lock_guard lock(others_mutex);
   others.insert(*context);
   return CUDA_SUCCESS;

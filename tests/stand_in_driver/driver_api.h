@@ -1,43 +1,45 @@
-// The part of the CUDA driver API that the stand-in driver has, declared here because the project builds without CUDA:
-// names, signatures and binary layout are those of cuda.h 13.0. The functions carry the names that libcuda.so.1
-// exports.
+// The part of the CUDA driver API that the stand-in driver has, as cuda.h 13.0 declares it: the functions carry the
+// names that libcuda.so.1 exports. Structures are those of recorder/device/cuda_driver.h, whose layouts
+// tests/device/cuda_driver_test.cpp compares with cuda.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "recorder/device/cuda_driver.h"
+
 namespace msda::stand_in {
 
 extern "C" {
 
-using CUresult = int;
+using CUresult = cuda::Result;
 using CUdevice = int;
-using CUdeviceptr = unsigned long long;
-using CUcontext = struct CUctx_st*;
-using CUstream = struct CUstream_st*;
-using CUevent = struct CUevent_st*;
-using CUmodule = struct CUmod_st*;
-using CUfunction = struct CUfunc_st*;
-using CUlibrary = struct CUlib_st*;
-using CUkernel = struct CUkern_st*;
-using CUgraph = struct CUgraph_st*;
-using CUgraphNode = struct CUgraphNode_st*;
-using CUgraphExec = struct CUgraphExec_st*;
+using CUdeviceptr = cuda::DevicePointer;
+using CUcontext = cuda::Context;
+using CUstream = cuda::Stream;
+using CUevent = cuda::Event;
+using CUmodule = cuda::Module;
+using CUfunction = cuda::Function;
+using CUlibrary = cuda::Library;
+using CUkernel = struct CUkern_st*;  // cuda::Function in the project, which does not distinguish them
+using CUgraph = cuda::Graph;
+using CUgraphNode = cuda::GraphNode;
+using CUgraphExec = cuda::GraphExec;
 
 enum : CUresult {
-  CUDA_SUCCESS = 0,
+  CUDA_SUCCESS = cuda::kSuccess,
   CUDA_ERROR_INVALID_VALUE = 1,
-  CUDA_ERROR_OUT_OF_MEMORY = 2,
-  CUDA_ERROR_NOT_INITIALIZED = 3,
+  CUDA_ERROR_OUT_OF_MEMORY = cuda::kOutOfMemory,
+  CUDA_ERROR_NOT_INITIALIZED = cuda::kNotInitialized,
   CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_INVALID_IMAGE = 200,
   CUDA_ERROR_INVALID_CONTEXT = 201,
-  CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+  CUDA_ERROR_NO_BINARY_FOR_GPU = cuda::kNoBinaryForGpu,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_ILLEGAL_STATE = 401,
-  CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_FOUND = cuda::kNotFound,
   CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
-  CUDA_ERROR_NOT_READY = 600,
+  CUDA_ERROR_NOT_READY = cuda::kNotReady,
   CUDA_ERROR_ILLEGAL_ADDRESS = 700,
   CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
   CUDA_ERROR_LAUNCH_TIMEOUT = 702,
@@ -77,101 +79,6 @@ enum CUdriverProcAddressQueryResult : int {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2
 };
 
-struct CUipcMemHandle {
-  char reserved[64];
-};
-
-struct CUlaunchAttribute {
-  int id;
-  char pad[4];
-  union {
-    char pad[64];
-    int cooperative;
-    struct {
-      unsigned int x, y, z;
-    } clusterDim;
-    int programmaticStreamSerializationAllowed;
-    int priority;
-    void* alignment;  // the real union has pointers among its members
-  } value;
-};
-
-struct CUlaunchConfig {
-  unsigned int gridDimX, gridDimY, gridDimZ;
-  unsigned int blockDimX, blockDimY, blockDimZ;
-  unsigned int sharedMemBytes;
-  CUstream hStream;
-  CUlaunchAttribute* attrs;
-  unsigned int numAttrs;
-};
-
-struct CUDA_MEMCPY2D {
-  size_t srcXInBytes, srcY;
-  unsigned int srcMemoryType;
-  const void* srcHost;
-  CUdeviceptr srcDevice;
-  void* srcArray;
-  size_t srcPitch;
-  size_t dstXInBytes, dstY;
-  unsigned int dstMemoryType;
-  void* dstHost;
-  CUdeviceptr dstDevice;
-  void* dstArray;
-  size_t dstPitch;
-  size_t WidthInBytes, Height;
-};
-enum : unsigned int {
-  CU_MEMORYTYPE_HOST = 1,
-  CU_MEMORYTYPE_DEVICE = 2,
-  CU_MEMORYTYPE_ARRAY = 3,
-  CU_MEMORYTYPE_UNIFIED = 4
-};
-
-struct CUDA_MEMCPY3D {
-  size_t srcXInBytes, srcY, srcZ, srcLOD;
-  unsigned int srcMemoryType;
-  const void* srcHost;
-  CUdeviceptr srcDevice;
-  void* srcArray;
-  void* reserved0;
-  size_t srcPitch, srcHeight;
-  size_t dstXInBytes, dstY, dstZ, dstLOD;
-  unsigned int dstMemoryType;
-  void* dstHost;
-  CUdeviceptr dstDevice;
-  void* dstArray;
-  void* reserved1;
-  size_t dstPitch, dstHeight;
-  size_t WidthInBytes, Height, Depth;
-};
-
-enum CUgraphNodeType : int {
-  CU_GRAPH_NODE_TYPE_KERNEL = 0,
-  CU_GRAPH_NODE_TYPE_MEMCPY = 1,
-  CU_GRAPH_NODE_TYPE_MEMSET = 2,
-  CU_GRAPH_NODE_TYPE_HOST = 3,
-  CU_GRAPH_NODE_TYPE_GRAPH = 4,
-  CU_GRAPH_NODE_TYPE_EMPTY = 5
-};
-
-struct CUDA_KERNEL_NODE_PARAMS {
-  CUfunction func;
-  unsigned int gridDimX, gridDimY, gridDimZ;
-  unsigned int blockDimX, blockDimY, blockDimZ;
-  unsigned int sharedMemBytes;
-  void** kernelParams;
-  void** extra;
-  CUkernel kern;
-  CUcontext ctx;
-};
-
-struct CUDA_MEMSET_NODE_PARAMS {
-  CUdeviceptr dst;
-  size_t pitch;
-  unsigned int value, elementSize;
-  size_t width, height;
-};
-
 struct CUDA_HOST_NODE_PARAMS {
   void (*fn)(void*);
   void* userData;
@@ -182,11 +89,10 @@ struct CUgraphExecUpdateResultInfo {
   CUgraphNode errorNode, errorFromNode;
 };
 
-// Macros in cuda.h, so under names of their own here.
-enum : uintptr_t { kLaunchParamEnd = 0, kLaunchParamBufferPointer = 1, kLaunchParamBufferSize = 2 };
+// Macros in cuda.h, so under other names here.
 enum : uintptr_t { kStreamLegacy = 1, kStreamPerThread = 2 };
 enum : unsigned int { kStreamNonBlocking = 1 };
-enum : uint64_t { kProcAddressLegacyStream = 1, kProcAddressPerThreadDefaultStream = 2 };
+enum : uint64_t { kProcAddressLegacyStream = 1 };
 
 #pragma GCC visibility push(default)
 
@@ -223,8 +129,8 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, unsigned lon
                   unsigned long long flags);
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer);
-CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer);
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsigned int flags);
+CUresult cuIpcGetMemHandle(cuda::IpcHandle* handle, CUdeviceptr pointer);
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, cuda::IpcHandle handle, unsigned int flags);
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer);
 CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values, CUdeviceptr pointer);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes);
@@ -233,7 +139,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CU
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream);
+CUresult cuMemcpy2DAsync_v2(const cuda::CopyOfRows* copy, CUstream stream);
 CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags);
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pointer, void* host, unsigned int flags);
 CUresult cuMemHostUnregister(void* pointer);
@@ -295,14 +201,14 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x
                                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
                                         void** parameters);
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
-CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
+CUresult cuLaunchKernelEx(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra);
+CUresult cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra);
 // cuLaunchKernelEx under a name that nobody knows, as cuGetExportTable's functions are.
-CUresult stand_in_hidden_launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
+CUresult stand_in_hidden_launch(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra);
 // Is called once a context's code is gone, before cuCtxDestroy returns: then another thread may get its handles.
 void stand_in_when_code_is_gone(void (*call)());
 
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream);
+CUresult cuMemcpy3DAsync_v2(const cuda::CopyOfBox* copy, CUstream stream);
 CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream);
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream);
 CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
@@ -315,11 +221,11 @@ CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, si
 CUresult cuGraphCreate(CUgraph* graph, unsigned int flags);
 CUresult cuGraphDestroy(CUgraph graph);
 CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                                 const CUDA_KERNEL_NODE_PARAMS* parameters);
+                                 const cuda::KernelNodeParameters* parameters);
 CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                              const CUDA_MEMCPY3D* copy, CUcontext context);
+                              const cuda::CopyOfBox* copy, CUcontext context);
 CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                              const CUDA_MEMSET_NODE_PARAMS* set, CUcontext context);
+                              const cuda::SetNodeParameters* set, CUcontext context);
 CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                             const CUDA_HOST_NODE_PARAMS* host);
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
@@ -327,20 +233,20 @@ CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgrap
 CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count);
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count);
 CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, void* data, size_t* count);
-CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type);
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* parameters);
+CUresult cuGraphNodeGetType(CUgraphNode node, cuda::NodeType* type);
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, cuda::KernelNodeParameters* parameters);
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, int attribute, void* value);
-CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* copy);
-CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* set);
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, cuda::CopyOfBox* copy);
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, cuda::SetNodeParameters* set);
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph);
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
 // cuGraphInstantiateWithFlags under a name that nobody knows.
 CUresult stand_in_hidden_instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
-                                           const CUDA_KERNEL_NODE_PARAMS* parameters);
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* copy,
+                                           const cuda::KernelNodeParameters* parameters);
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const cuda::CopyOfBox* copy,
                                         CUcontext context);
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* set,
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const cuda::SetNodeParameters* set,
                                         CUcontext context);
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* host);
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child);

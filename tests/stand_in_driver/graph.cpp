@@ -12,7 +12,7 @@ namespace {
 
 struct Graphs {
   std::mutex mutex;
-  std::map<CUgraph, std::unique_ptr<CUgraph_st>> all;
+  std::map<CUgraph, std::unique_ptr<cuda::GraphHandle>> all;
 };
 
 Graphs& graphs() {
@@ -21,34 +21,32 @@ Graphs& graphs() {
 }
 
 // The first byte of a row.
-char* row_of(unsigned int type, const void* host, CUdeviceptr device, size_t pitch, size_t height, size_t y, size_t z) {
-  const auto base = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uintptr_t>(host) : static_cast<uintptr_t>(device);
-  return reinterpret_cast<char*>(base + (z * height + y) * pitch);
+char* row_of(const cuda::CopyOfBox::Side& side, size_t y, size_t z) {
+  const auto base = side.type == cuda::MemoryType::kHost ? reinterpret_cast<uintptr_t>(side.host)
+                                                         : static_cast<uintptr_t>(side.device);
+  return reinterpret_cast<char*>(base + ((side.z + z) * side.height + side.y + y) * side.pitch) + side.x;
 }
 
-CUresult copy_rows(const CUDA_MEMCPY3D& c) {
-  for (size_t z = 0; z < c.Depth; ++z) {
-    for (size_t y = 0; y < c.Height; ++y) {
-      char* const to = row_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstPitch, c.dstHeight, c.dstY + y, c.dstZ + z);
-      const char* const from =
-          row_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcPitch, c.srcHeight, c.srcY + y, c.srcZ + z);
-      if (c.WidthInBytes) std::memmove(to + c.dstXInBytes, from + c.srcXInBytes, c.WidthInBytes);
+CUresult copy_rows(const cuda::CopyOfBox& c) {
+  for (size_t z = 0; z < c.depth; ++z) {
+    for (size_t y = 0; y < c.height; ++y) {
+      if (c.width) std::memmove(row_of(c.to, y, z), row_of(c.from, y, z), c.width);
     }
   }
   return CUDA_SUCCESS;
 }
 
-CUresult set_rows(const CUDA_MEMSET_NODE_PARAMS& set) {
+CUresult set_rows(const cuda::SetNodeParameters& set) {
   for (size_t y = 0; y < set.height; ++y) {
-    char* const row = reinterpret_cast<char*>(static_cast<uintptr_t>(set.dst + y * set.pitch));
-    for (size_t x = 0; x < set.width; ++x) std::memcpy(row + x * set.elementSize, &set.value, set.elementSize);
+    char* const row = reinterpret_cast<char*>(static_cast<uintptr_t>(set.to + y * set.pitch));
+    for (size_t x = 0; x < set.width; ++x) std::memcpy(row + x * set.element_bytes, &set.value, set.element_bytes);
   }
   return CUDA_SUCCESS;
 }
 
 Work work_of_child(CUgraph graph) {
   std::vector<Work> works;
-  for (const auto& node : graph->nodes) works.push_back(node->work());
+  for (const auto& node : graph->nodes) works.push_back(work_of(*node));
   return [works]() -> CUresult {
     for (const Work& work : works) {
       if (const CUresult error = work()) return error;
@@ -57,35 +55,35 @@ Work work_of_child(CUgraph graph) {
   };
 }
 
-bool is_allocated_side(unsigned int type, const void* host, CUdeviceptr device, size_t bytes) {
-  if (type == CU_MEMORYTYPE_HOST) return host != nullptr || bytes == 0;
-  return type != CU_MEMORYTYPE_ARRAY && allocated(device, bytes);
+bool is_allocated_side(const cuda::CopyOfBox::Side& side, size_t bytes) {
+  if (side.type == cuda::MemoryType::kHost) return side.host != nullptr || bytes == 0;
+  return side.type != cuda::MemoryType::kArray && allocated(side.device, bytes);
 }
 
 }  // namespace
 
-Work CUgraphNode_st::work() const {
-  switch (type) {
-    case CU_GRAPH_NODE_TYPE_KERNEL:
-      return [run = code->run, arguments = bytes] { return run(arguments.data()); };
-    case CU_GRAPH_NODE_TYPE_MEMCPY:
-      return [c = copy] { return copy_rows(c); };
-    case CU_GRAPH_NODE_TYPE_MEMSET:
-      return [s = set] { return set_rows(s); };
-    case CU_GRAPH_NODE_TYPE_HOST:
-      return [h = host] {
+Work work_of(const cuda::GraphNodeHandle& node) {
+  switch (node.type) {
+    case cuda::NodeType::kKernel:
+      return [run = node.code->run, arguments = node.bytes] { return run(arguments.data()); };
+    case cuda::NodeType::kCopy:
+      return [c = node.copy] { return copy_rows(c); };
+    case cuda::NodeType::kSet:
+      return [s = node.set] { return set_rows(s); };
+    case cuda::NodeType::kHost:
+      return [h = node.host] {
         h.fn(h.userData);
         return CUDA_SUCCESS;
       };
-    case CU_GRAPH_NODE_TYPE_GRAPH:
-      return work_of_child(child);
+    case cuda::NodeType::kGraph:
+      return work_of_child(node.child);
     default:
       return [] { return CUDA_SUCCESS; };
   }
 }
 
 CUgraph new_graph() {
-  auto fresh = std::make_unique<CUgraph_st>();
+  auto fresh = std::make_unique<cuda::GraphHandle>();
   const CUgraph graph = fresh.get();
   const std::lock_guard lock(graphs().mutex);
   graphs().all[graph] = std::move(fresh);
@@ -98,17 +96,17 @@ bool destroy_graph(CUgraph graph) {
   return graphs().all.erase(graph) > 0;
 }
 
-CUgraphNode add_node(CUgraph graph, CUgraphNode_st node) {
-  graph->nodes.push_back(std::make_unique<CUgraphNode_st>(std::move(node)));
-  CUgraphNode_st& added = *graph->nodes.back();
+CUgraphNode add_node(CUgraph graph, cuda::GraphNodeHandle node) {
+  graph->nodes.push_back(std::make_unique<cuda::GraphNodeHandle>(std::move(node)));
+  cuda::GraphNodeHandle& added = *graph->nodes.back();
   if (added.code) {
     for (const Parameter& parameter : added.code->parameters) added.pointers.push_back(&added.bytes[parameter.offset]);
-    added.kernel.kernelParams = added.pointers.data();
+    added.kernel.parameters = added.pointers.data();
   }
   return &added;
 }
 
-CUresult submit_or_capture(CUstream handle, CUgraphNode_st node, bool null_is_per_thread) {
+CUresult submit_or_capture(CUstream handle, cuda::GraphNodeHandle node, bool null_is_per_thread) {
   {
     const std::lock_guard lock(streams().mutex);
     const auto stream = find_stream(handle, null_is_per_thread);
@@ -119,22 +117,20 @@ CUresult submit_or_capture(CUstream handle, CUgraphNode_st node, bool null_is_pe
       return CUDA_SUCCESS;
     }
   }
-  return submit(handle, node.work(), null_is_per_thread);
+  return submit(handle, work_of(node), null_is_per_thread);
 }
 
-size_t bytes_of(const CUDA_MEMSET_NODE_PARAMS& set) {
-  return set.width && set.height ? (set.height - 1) * set.pitch + set.width * set.elementSize : 0;
+size_t bytes_of(const cuda::SetNodeParameters& set) {
+  return set.width && set.height ? (set.height - 1) * set.pitch + set.width * set.element_bytes : 0;
 }
 
-bool can_copy(const CUDA_MEMCPY3D& c) {
-  const auto bytes = [&](size_t x, size_t y, size_t z, size_t pitch, size_t height) {
-    return ((z + c.Depth - 1) * height + y + c.Height - 1) * pitch + x + c.WidthInBytes;
+bool can_copy(const cuda::CopyOfBox& c) {
+  if (!c.width || !c.height || !c.depth) return true;
+  const auto is_allocated = [&](const cuda::CopyOfBox::Side& side) {
+    return is_allocated_side(
+        side, ((side.z + c.depth - 1) * side.height + side.y + c.height - 1) * side.pitch + side.x + c.width);
   };
-  if (!c.WidthInBytes || !c.Height || !c.Depth) return true;
-  return is_allocated_side(c.srcMemoryType, c.srcHost, c.srcDevice,
-                           bytes(c.srcXInBytes, c.srcY, c.srcZ, c.srcPitch, c.srcHeight)) &&
-         is_allocated_side(c.dstMemoryType, c.dstHost, c.dstDevice,
-                           bytes(c.dstXInBytes, c.dstY, c.dstZ, c.dstPitch, c.dstHeight));
+  return is_allocated(c.from) && is_allocated(c.to);
 }
 
 }  // namespace msda::stand_in

@@ -7,43 +7,47 @@
 #include "tests/stand_in_driver/driver.h"
 #include "tests/stand_in_driver/kernels.h"
 
-namespace msda::stand_in {
+namespace msda::cuda {
 
-struct CUgraphNode_st {
-  CUgraphNodeType type;
+struct GraphNodeHandle {
+  NodeType type;
   // One of these, by the type.
-  CUDA_KERNEL_NODE_PARAMS kernel{};
-  CUDA_MEMCPY3D copy{};
-  CUDA_MEMSET_NODE_PARAMS set{};
-  CUDA_HOST_NODE_PARAMS host{};
-  CUgraph child = nullptr;
+  KernelNodeParameters kernel{};
+  CopyOfBox copy{};
+  SetNodeParameters set{};
+  stand_in::CUDA_HOST_NODE_PARAMS host{};
+  Graph child = nullptr;
   // Attributes of a kernel.
-  const KernelCode* code = nullptr;
+  const stand_in::KernelCode* code = nullptr;
   std::vector<std::byte> bytes{};
   std::vector<void*> pointers{};  // to each parameter in `bytes`
-  std::vector<CUlaunchAttribute> attributes{};
+  std::vector<LaunchAttribute> attributes{};
 
-  std::vector<CUgraphNode> after{};
-
-  Work work() const;
+  std::vector<GraphNode> after{};
 };
 
-struct CUgraph_st {
-  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // each after those that it comes after
+struct GraphHandle {
+  std::vector<std::unique_ptr<GraphNodeHandle>> nodes;  // each after those that it comes after
 };
+
+}  // namespace msda::cuda
+
+namespace msda::stand_in {
+
+Work work_of(const cuda::GraphNodeHandle& node);
 
 // Graphs that nobody destroys stay for ever.
 CUgraph new_graph();
 bool destroy_graph(CUgraph graph);
-CUgraphNode add_node(CUgraph graph, CUgraphNode_st node);
+CUgraphNode add_node(CUgraph graph, cuda::GraphNodeHandle node);
 
 // Gives the node's work to the stream, or adds it to the graph that the stream is captured into.
-CUresult submit_or_capture(CUstream stream, CUgraphNode_st node, bool null_is_per_thread = false);
+CUresult submit_or_capture(CUstream stream, cuda::GraphNodeHandle node, bool null_is_per_thread = false);
 
 // The node that launches so (module.cpp).
-CUresult kernel_node_of(const CUDA_KERNEL_NODE_PARAMS& given, CUgraphNode_st& node);
+CUresult kernel_node_of(const cuda::KernelNodeParameters& given, cuda::GraphNodeHandle& node);
 
-bool can_copy(const CUDA_MEMCPY3D& copy);
-size_t bytes_of(const CUDA_MEMSET_NODE_PARAMS& set);
+bool can_copy(const cuda::CopyOfBox& copy);
+size_t bytes_of(const cuda::SetNodeParameters& set);
 
 }  // namespace msda::stand_in

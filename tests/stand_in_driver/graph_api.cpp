@@ -7,23 +7,23 @@
 
 #include "tests/stand_in_driver/graph.h"
 
-namespace msda::stand_in {
-
-struct CUgraphExec_st {
+struct msda::cuda::GraphExecHandle {
   struct Step {
-    CUgraphNode node;  // of the graph that it was made of; never looked into
-    CUgraphNodeType type;
-    Work work;
+    GraphNode node;  // of the graph that it was made of; never looked into
+    NodeType type;
+    stand_in::Work work;
     bool enabled = true;
   };
   std::vector<Step> steps;
 };
 
+namespace msda::stand_in {
+
 namespace {
 
 struct Execs {
   std::mutex mutex;
-  std::map<CUgraphExec, std::unique_ptr<CUgraphExec_st>> all;
+  std::map<CUgraphExec, std::unique_ptr<cuda::GraphExecHandle>> all;
 };
 
 Execs& execs() {
@@ -31,7 +31,7 @@ Execs& execs() {
   return *instance;
 }
 
-CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, CUgraphNode_st fresh) {
+CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count, cuda::GraphNodeHandle fresh) {
   if (const CUresult error = enter()) return error;
   if (!node || !graph || (count && !after)) return CUDA_ERROR_INVALID_VALUE;
   fresh.after.assign(after, after + count);
@@ -39,16 +39,16 @@ CUresult add(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t 
   return CUDA_SUCCESS;
 }
 
-std::vector<CUgraphExec_st::Step> steps_of(CUgraph graph) {
-  std::vector<CUgraphExec_st::Step> steps;
-  for (const auto& node : graph->nodes) steps.push_back({node.get(), node->type, node->work()});
+std::vector<cuda::GraphExecHandle::Step> steps_of(CUgraph graph) {
+  std::vector<cuda::GraphExecHandle::Step> steps;
+  for (const auto& node : graph->nodes) steps.push_back({node.get(), node->type, work_of(*node)});
   return steps;
 }
 
 CUresult instantiate(CUgraphExec* exec, CUgraph graph) {
   if (const CUresult error = enter()) return error;
   if (!exec || !graph) return CUDA_ERROR_INVALID_VALUE;
-  auto fresh = std::make_unique<CUgraphExec_st>();
+  auto fresh = std::make_unique<cuda::GraphExecHandle>();
   fresh->steps = steps_of(graph);
   *exec = fresh.get();
   const std::lock_guard lock(execs().mutex);
@@ -62,17 +62,17 @@ CUresult change_step(CUgraphExec exec, CUgraphNode node, Change&& change) {
   if (const CUresult error = enter()) return error;
   const std::lock_guard lock(execs().mutex);
   if (!execs().all.contains(exec)) return CUDA_ERROR_INVALID_VALUE;
-  const auto step = std::ranges::find(exec->steps, node, &CUgraphExec_st::Step::node);
+  const auto step = std::ranges::find(exec->steps, node, &cuda::GraphExecHandle::Step::node);
   if (step == exec->steps.end()) return CUDA_ERROR_INVALID_VALUE;
   change(*step);
   return CUDA_SUCCESS;
 }
 
-CUresult replace(CUgraphExec exec, CUgraphNode node, const CUgraphNode_st& by) {
+CUresult replace(CUgraphExec exec, CUgraphNode node, const cuda::GraphNodeHandle& by) {
   CUresult result = CUDA_ERROR_INVALID_VALUE;  // for a node of another type
   const CUresult error = change_step(exec, node, [&](auto& step) {
     if (step.type != by.type) return;
-    step.work = by.work();
+    step.work = work_of(by);
     result = CUDA_SUCCESS;
   });
   return error ? error : result;
@@ -111,31 +111,31 @@ CUresult cuGraphCreate(CUgraph* graph, unsigned int flags) {
 CUresult cuGraphDestroy(CUgraph graph) { return destroy_graph(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
 
 CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                                 const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_KERNEL};
+                                 const cuda::KernelNodeParameters* parameters) {
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kKernel};
   if (const CUresult error = kernel_node_of(*parameters, fresh)) return error;
   return add(node, graph, after, count, std::move(fresh));
 }
 
 CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                              const CUDA_MEMCPY3D* copy, CUcontext) {
+                              const cuda::CopyOfBox* copy, CUcontext) {
   if (!can_copy(*copy)) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_MEMCPY};
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kCopy};
   fresh.copy = *copy;
   return add(node, graph, after, count, std::move(fresh));
 }
 
 CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
-                              const CUDA_MEMSET_NODE_PARAMS* set, CUcontext) {
-  if (!allocated(set->dst, bytes_of(*set))) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_MEMSET};
+                              const cuda::SetNodeParameters* set, CUcontext) {
+  if (!allocated(set->to, bytes_of(*set))) return CUDA_ERROR_INVALID_VALUE;
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kSet};
   fresh.set = *set;
   return add(node, graph, after, count, std::move(fresh));
 }
 
 CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                             const CUDA_HOST_NODE_PARAMS* host) {
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_HOST};
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kHost};
   fresh.host = *host;
   return add(node, graph, after, count, std::move(fresh));
 }
@@ -144,13 +144,13 @@ CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                                   CUgraph child) {
   if (!child) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_GRAPH};
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kGraph};
   fresh.child = child;
   return add(node, graph, after, count, std::move(fresh));
 }
 
 CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count) {
-  return add(node, graph, after, count, CUgraphNode_st{CU_GRAPH_NODE_TYPE_EMPTY});
+  return add(node, graph, after, count, cuda::GraphNodeHandle{cuda::NodeType::kEmpty});
 }
 
 // The newest first: the real driver promises no order.
@@ -178,41 +178,41 @@ CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, v
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
+CUresult cuGraphNodeGetType(CUgraphNode node, cuda::NodeType* type) {
   if (!node || !type) return CUDA_ERROR_INVALID_VALUE;
   *type = node->type;
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* parameters) {
-  if (!node || !parameters || node->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_INVALID_VALUE;
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, cuda::KernelNodeParameters* parameters) {
+  if (!node || !parameters || node->type != cuda::NodeType::kKernel) return CUDA_ERROR_INVALID_VALUE;
   *parameters = node->kernel;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, int attribute, void* value) {
-  if (!node || !value || node->type != CU_GRAPH_NODE_TYPE_KERNEL) return CUDA_ERROR_INVALID_VALUE;
-  std::memset(value, 0, sizeof CUlaunchAttribute().value);
-  for (const CUlaunchAttribute& launch_attribute : node->attributes) {
-    if (launch_attribute.id == attribute) std::memcpy(value, &launch_attribute.value, sizeof launch_attribute.value);
+  if (!node || !value || node->type != cuda::NodeType::kKernel) return CUDA_ERROR_INVALID_VALUE;
+  std::memset(value, 0, sizeof cuda::LaunchAttribute().bytes);
+  for (const cuda::LaunchAttribute& launch_attribute : node->attributes) {
+    if (launch_attribute.id == attribute) std::memcpy(value, launch_attribute.bytes, sizeof launch_attribute.bytes);
   }
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* copy) {
-  if (!node || !copy || node->type != CU_GRAPH_NODE_TYPE_MEMCPY) return CUDA_ERROR_INVALID_VALUE;
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, cuda::CopyOfBox* copy) {
+  if (!node || !copy || node->type != cuda::NodeType::kCopy) return CUDA_ERROR_INVALID_VALUE;
   *copy = node->copy;
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* set) {
-  if (!node || !set || node->type != CU_GRAPH_NODE_TYPE_MEMSET) return CUDA_ERROR_INVALID_VALUE;
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, cuda::SetNodeParameters* set) {
+  if (!node || !set || node->type != cuda::NodeType::kSet) return CUDA_ERROR_INVALID_VALUE;
   *set = node->set;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {
-  if (!node || !graph || node->type != CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_ERROR_INVALID_VALUE;
+  if (!node || !graph || node->type != cuda::NodeType::kGraph) return CUDA_ERROR_INVALID_VALUE;
   *graph = node->child;
   return CUDA_SUCCESS;
 }
@@ -226,35 +226,35 @@ CUresult stand_in_hidden_instantiate(CUgraphExec* exec, CUgraph graph, unsigned 
 }
 
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
-                                           const CUDA_KERNEL_NODE_PARAMS* parameters) {
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_KERNEL};
+                                           const cuda::KernelNodeParameters* parameters) {
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kKernel};
   if (const CUresult error = kernel_node_of(*parameters, fresh)) return error;
   return replace(exec, node, fresh);
 }
 
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* copy, CUcontext) {
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const cuda::CopyOfBox* copy, CUcontext) {
   if (!can_copy(*copy)) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_MEMCPY};
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kCopy};
   fresh.copy = *copy;
   return replace(exec, node, fresh);
 }
 
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* set,
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const cuda::SetNodeParameters* set,
                                         CUcontext) {
-  if (!allocated(set->dst, bytes_of(*set))) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_MEMSET};
+  if (!allocated(set->to, bytes_of(*set))) return CUDA_ERROR_INVALID_VALUE;
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kSet};
   fresh.set = *set;
   return replace(exec, node, fresh);
 }
 
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* host) {
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_HOST};
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kHost};
   fresh.host = *host;
   return replace(exec, node, fresh);
 }
 
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph child) {
-  CUgraphNode_st fresh{CU_GRAPH_NODE_TYPE_GRAPH};
+  cuda::GraphNodeHandle fresh{cuda::NodeType::kGraph};
   fresh.child = child;
   return replace(exec, node, fresh);
 }
@@ -270,7 +270,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdate
   const std::lock_guard lock(execs().mutex);
   if (!execs().all.contains(exec)) return CUDA_ERROR_INVALID_VALUE;
   auto fresh = steps_of(graph);
-  const auto type = &CUgraphExec_st::Step::type;
+  const auto type = &cuda::GraphExecHandle::Step::type;
   if (!std::ranges::equal(exec->steps, fresh, {}, type, type)) {
     outcome->result = kTopologyChanged;
     return kUpdateFailure;

@@ -183,21 +183,21 @@ class Program {
     }
   }
 
-  static CUDA_KERNEL_NODE_PARAMS launch_of(const Step& step, void** pointers) {
-    return {step.function, 4, 1, 1, 32, 1, 1, 0, pointers, nullptr, nullptr, nullptr};
+  static cuda::KernelNodeParameters launch_of(const Step& step, void** pointers) {
+    return {step.function, {4, 1, 1}, {32, 1, 1}, 0, pointers, nullptr, nullptr, nullptr};
   }
-  static CUDA_MEMSET_NODE_PARAMS set_of(const Step& step) {
+  static cuda::SetNodeParameters set_of(const Step& step) {
     const size_t pitch = step.bytes / 2;  // two rows
     return {step.to, pitch, step.value, sizeof(int), pitch / sizeof(int), 2};
   }
-  static CUDA_MEMCPY3D copy_of(const Step& step) {
-    CUDA_MEMCPY3D copy{};
-    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-    copy.srcDevice = step.from;
-    copy.dstDevice = step.to;
-    copy.srcPitch = copy.dstPitch = copy.WidthInBytes = step.bytes / 2;
-    copy.Height = 2;
-    copy.Depth = 1;
+  static cuda::CopyOfBox copy_of(const Step& step) {
+    cuda::CopyOfBox copy{};
+    copy.from.type = copy.to.type = cuda::MemoryType::kUnified;
+    copy.from.device = step.from;
+    copy.to.device = step.to;
+    copy.from.pitch = copy.to.pitch = copy.width = step.bytes / 2;
+    copy.height = 2;
+    copy.depth = 1;
     return copy;
   }
 

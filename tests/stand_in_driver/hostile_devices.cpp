@@ -62,14 +62,14 @@ void count_beside(const Client& client, int times, CUdeviceptr numbers) {
 
 void exports_memory(const Client& client, int times) {
   const CUdeviceptr numbers = client.upload(std::vector<int>(2));
-  CUipcMemHandle handle{};
+  cuda::IpcHandle handle{};
   client.check(MoreFunctions().export_memory(&handle, numbers + sizeof(int)));
   count_beside(client, times, numbers);
 }
 
 void imports_memory(const Client& client, int times) {
   const CUdeviceptr numbers = client.upload(std::vector<int>(2));
-  CUipcMemHandle handle{};
+  cuda::IpcHandle handle{};
   std::memcpy(&handle, &numbers, sizeof numbers);  // as another process says
   CUdeviceptr imported = 0;
   client.check(MoreFunctions().import_memory(&imported, handle, 1));
@@ -136,7 +136,8 @@ void launches_a_graph_of_two_contexts(const Client& client, int times) {
     int addend = 1;
     CUdeviceptr number = state->number;
     void* pointers[] = {&number, &addend};
-    const CUDA_KERNEL_NODE_PARAMS parameters{state->tiny, 4, 1, 1, 32, 1, 1, 0, pointers, nullptr, nullptr, context};
+    const cuda::KernelNodeParameters parameters{state->tiny, {4, 1, 1}, {32, 1, 1}, 0,
+                                                pointers,    nullptr,   nullptr,    context};
     const CUgraphNode before = last;
     client.check(api.cuGraphAddKernelNode_v2(&last, graph, &before, before != nullptr, &parameters));
   }

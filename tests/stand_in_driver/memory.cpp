@@ -74,30 +74,31 @@ CUresult release(CUdeviceptr pointer, bool host) {
   return CUDA_SUCCESS;
 }
 
-CUDA_MEMCPY3D copy_of(CUdeviceptr to, unsigned int to_type, CUdeviceptr from, unsigned int from_type, size_t bytes) {
-  CUDA_MEMCPY3D copy{};
-  const bool from_host = from_type == CU_MEMORYTYPE_HOST, to_host = to_type == CU_MEMORYTYPE_HOST;
-  copy.srcMemoryType = from_type;
-  copy.dstMemoryType = to_type;
-  copy.srcHost = from_host ? pointer_of(from) : nullptr;
-  copy.srcDevice = from_host ? 0 : from;
-  copy.dstHost = to_host ? pointer_of(to) : nullptr;
-  copy.dstDevice = to_host ? 0 : to;
-  copy.WidthInBytes = bytes;
-  copy.Height = copy.Depth = bytes > 0;
+cuda::CopyOfBox copy_of(CUdeviceptr to, cuda::MemoryType to_type, CUdeviceptr from, cuda::MemoryType from_type,
+                        size_t bytes) {
+  cuda::CopyOfBox copy{};
+  const bool from_host = from_type == cuda::MemoryType::kHost, to_host = to_type == cuda::MemoryType::kHost;
+  copy.from.type = from_type;
+  copy.to.type = to_type;
+  copy.from.host = from_host ? pointer_of(from) : nullptr;
+  copy.from.device = from_host ? 0 : from;
+  copy.to.host = to_host ? pointer_of(to) : nullptr;
+  copy.to.device = to_host ? 0 : to;
+  copy.width = bytes;
+  copy.height = copy.depth = bytes > 0;
   return copy;
 }
 
-CUresult copy_on(CUstream stream, const CUDA_MEMCPY3D& copy) {
-  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_MEMCPY};
+CUresult copy_on(CUstream stream, const cuda::CopyOfBox& copy) {
+  cuda::GraphNodeHandle node{cuda::NodeType::kCopy};
   node.copy = copy;
   return submit_or_capture(stream, std::move(node));
 }
 
-CUresult set_on(CUstream stream, const CUDA_MEMSET_NODE_PARAMS& set) {
+CUresult set_on(CUstream stream, const cuda::SetNodeParameters& set) {
   if (const CUresult error = enter()) return error;
-  if (!allocated(set.dst, bytes_of(set))) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_MEMSET};
+  if (!allocated(set.to, bytes_of(set))) return CUDA_ERROR_INVALID_VALUE;
+  cuda::GraphNodeHandle node{cuda::NodeType::kSet};
   node.set = set;
   return submit_or_capture(stream, std::move(node));
 }
@@ -208,14 +209,14 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p
 }
 
 // A handle is the address. What another process has allocated is memory of this one here.
-CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr pointer) {
+CUresult cuIpcGetMemHandle(cuda::IpcHandle* handle, CUdeviceptr pointer) {
   if (const CUresult error = enter()) return error;
   if (!handle || !allocated(pointer, 1)) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(handle, &pointer, sizeof pointer);
   return CUDA_SUCCESS;
 }
 
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, CUipcMemHandle handle, unsigned int) {
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, cuda::IpcHandle handle, unsigned int) {
   if (const CUresult error = enter()) return error;
   CUdeviceptr address = 0;
   std::memcpy(&address, &handle, sizeof address);
@@ -238,7 +239,7 @@ CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** va
   const bool is_known = found != memory().allocations.end();
   const bool is_host = is_known && found->second.host;
   const int device = is_known && found->second.context ? device_of(found->second.context) : 0;
-  const unsigned type = is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  const auto type = is_host ? cuda::MemoryType::kHost : cuda::MemoryType::kDevice;
   for (unsigned i = 0; i < count; ++i) {
     const auto set = [&]<class T>(T value) { *static_cast<T*>(values[i]) = is_known ? value : T{}; };
     switch (attributes[i]) {
@@ -282,55 +283,55 @@ CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if ((bytes && !from) || !allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return copy_on(stream, copy_of(to, CU_MEMORYTYPE_DEVICE, address_of(from), CU_MEMORYTYPE_HOST, bytes));
+  return copy_on(stream, copy_of(to, cuda::MemoryType::kDevice, address_of(from), cuda::MemoryType::kHost, bytes));
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if ((bytes && !to) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return copy_on(stream, copy_of(address_of(to), CU_MEMORYTYPE_HOST, from, CU_MEMORYTYPE_DEVICE, bytes));
+  return copy_on(stream, copy_of(address_of(to), cuda::MemoryType::kHost, from, cuda::MemoryType::kDevice, bytes));
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if (!allocated(to, bytes) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  return copy_on(stream, copy_of(to, CU_MEMORYTYPE_DEVICE, from, CU_MEMORYTYPE_DEVICE, bytes));
+  return copy_on(stream, copy_of(to, cuda::MemoryType::kDevice, from, cuda::MemoryType::kDevice, bytes));
 }
 
 // What the driver has not allocated is the host's.
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   const auto type = [&](CUdeviceptr side) {
-    return allocated(side, bytes) ? CU_MEMORYTYPE_UNIFIED : CU_MEMORYTYPE_HOST;
+    return allocated(side, bytes) ? cuda::MemoryType::kUnified : cuda::MemoryType::kHost;
   };
   if (!to || !from || (allocated(to, 1) && !allocated(to, bytes)) || (allocated(from, 1) && !allocated(from, bytes)))
     return CUDA_ERROR_INVALID_VALUE;
   return copy_on(stream, copy_of(to, type(to), from, type(from), bytes));
 }
 
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) {
+CUresult cuMemcpy3DAsync_v2(const cuda::CopyOfBox* copy, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if (!copy || !can_copy(*copy)) return CUDA_ERROR_INVALID_VALUE;
   return copy_on(stream, *copy);
 }
 
 // Between the host and the device, from the first row's first byte on.
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) {
+CUresult cuMemcpy2DAsync_v2(const cuda::CopyOfRows* copy, CUstream stream) {
   if (const CUresult error = enter()) return error;
-  if (!copy || copy->srcXInBytes || copy->srcY || copy->dstXInBytes || copy->dstY) return CUDA_ERROR_INVALID_VALUE;
-  const CUDA_MEMCPY2D c = *copy;
-  if (!c.WidthInBytes || !c.Height) return CUDA_SUCCESS;
-  if (c.WidthInBytes > c.srcPitch || c.WidthInBytes > c.dstPitch) return CUDA_ERROR_INVALID_VALUE;
-  const bool in = c.srcMemoryType == CU_MEMORYTYPE_HOST && c.dstMemoryType == CU_MEMORYTYPE_DEVICE && c.srcHost;
-  const bool out = c.srcMemoryType == CU_MEMORYTYPE_DEVICE && c.dstMemoryType == CU_MEMORYTYPE_HOST && c.dstHost;
+  if (!copy || copy->from.x || copy->from.y || copy->to.x || copy->to.y) return CUDA_ERROR_INVALID_VALUE;
+  const cuda::CopyOfRows c = *copy;
+  if (!c.width || !c.height) return CUDA_SUCCESS;
+  if (c.width > c.from.pitch || c.width > c.to.pitch) return CUDA_ERROR_INVALID_VALUE;
+  const bool in = c.from.type == cuda::MemoryType::kHost && c.to.type == cuda::MemoryType::kDevice && c.from.host;
+  const bool out = c.from.type == cuda::MemoryType::kDevice && c.to.type == cuda::MemoryType::kHost && c.to.host;
   if (!in && !out) return CUDA_ERROR_INVALID_VALUE;
-  const size_t device_bytes = (c.Height - 1) * (in ? c.dstPitch : c.srcPitch) + c.WidthInBytes;
-  if (!allocated(in ? c.dstDevice : c.srcDevice, device_bytes)) return CUDA_ERROR_INVALID_VALUE;
-  const char* const from = static_cast<const char*>(in ? c.srcHost : pointer_of(c.srcDevice));
-  char* const to = static_cast<char*>(in ? pointer_of(c.dstDevice) : c.dstHost);
+  const size_t device_bytes = (c.height - 1) * (in ? c.to.pitch : c.from.pitch) + c.width;
+  if (!allocated(in ? c.to.device : c.from.device, device_bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const char* const from = static_cast<const char*>(in ? c.from.host : pointer_of(c.from.device));
+  char* const to = static_cast<char*>(in ? pointer_of(c.to.device) : c.to.host);
   return submit(stream, [=] {
-    for (size_t row = 0; row < c.Height; ++row) {
-      std::memmove(to + row * c.dstPitch, from + row * c.srcPitch, c.WidthInBytes);
+    for (size_t row = 0; row < c.height; ++row) {
+      std::memmove(to + row * c.to.pitch, from + row * c.from.pitch, c.width);
     }
     return CUDA_SUCCESS;
   });

@@ -19,16 +19,10 @@ namespace msda::stand_in {
 // What a launch may ask for unless cuFuncSetAttribute allows more.
 constexpr unsigned int kAlwaysAllowedSharedBytes = 48 << 10;
 
-struct CUfunc_st {
-  const KernelCode* code;
-  CUmodule module;
-  unsigned int most_shared_bytes = kAlwaysAllowedSharedBytes;
-};
-
 struct CUkern_st {
   const KernelCode* code;
   CUlibrary library;
-  std::unique_ptr<CUfunc_st> function;  // what cuKernelGetFunction gives
+  std::unique_ptr<cuda::FunctionHandle> function;  // what cuKernelGetFunction gives
 };
 
 static uint32_t next_id() {
@@ -36,22 +30,35 @@ static uint32_t next_id() {
   return ++id;
 }
 
-using NamedFunctions = std::map<std::string, CUfunc_st, std::less<>>;
+using NamedFunctions = std::map<std::string, cuda::FunctionHandle, std::less<>>;
 
-struct CUmod_st {
-  const uint32_t id = next_id();
-  CUcontext context = nullptr;  // that it was loaded into; a library has none
-  std::vector<std::byte> cubin;
-  NamedFunctions functions;
+}  // namespace msda::stand_in
+
+namespace msda::cuda {
+
+struct FunctionHandle {
+  const stand_in::KernelCode* code;
+  Module module;
+  unsigned int most_shared_bytes = stand_in::kAlwaysAllowedSharedBytes;
 };
 
-struct CUlib_st {
+struct ModuleHandle {
+  const uint32_t id = stand_in::next_id();
+  Context context = nullptr;  // that it was loaded into; a library has none
+  std::vector<std::byte> cubin;
+  stand_in::NamedFunctions functions;
+};
+
+struct LibraryHandle {
   bool image_good;
-  CUmod_st module;
-  std::map<std::string, CUkern_st, std::less<>> kernels;
+  ModuleHandle module;
+  std::map<std::string, stand_in::CUkern_st, std::less<>> kernels;
   std::atomic<bool> loaded{false};  // to the device: with the first use of a kernel
 };
 
+}  // namespace msda::cuda
+
+namespace msda::stand_in {
 namespace {
 
 constexpr unsigned int kMostThreads = 1024, kMostBlocksYZ = 65535;
@@ -61,8 +68,8 @@ using ArgumentBytes = std::vector<std::byte>;  // as many as the kernel has
 // All live handles. A CUfunction may be a CUkernel in disguise, for launches alone.
 struct Modules {
   std::mutex mutex;
-  std::map<CUmodule, std::unique_ptr<CUmod_st>> modules;
-  std::map<CUlibrary, std::unique_ptr<CUlib_st>> libraries;
+  std::map<CUmodule, std::unique_ptr<cuda::ModuleHandle>> modules;
+  std::map<CUlibrary, std::unique_ptr<cuda::LibraryHandle>> libraries;
   std::set<CUfunction> functions;
   std::set<CUkernel> kernels;
   std::vector<NamedFunctions::node_type> free;  // of unloaded modules: their handles come again, the last one first
@@ -122,11 +129,11 @@ const char* name_to_tell(CUfunction function) {
 CUresult unpack(const KernelCode& code, void** extra, ArgumentBytes& bytes) {
   const void* buffer = nullptr;
   const size_t* size = nullptr;
-  for (; reinterpret_cast<uintptr_t>(*extra) != kLaunchParamEnd; extra += 2) {
+  for (; reinterpret_cast<uintptr_t>(*extra) != cuda::kParamEnd; extra += 2) {
     const auto key = reinterpret_cast<uintptr_t>(*extra);
-    if (key == kLaunchParamBufferPointer) {
+    if (key == cuda::kParamBufferPointer) {
       buffer = extra[1];
-    } else if (key == kLaunchParamBufferSize) {
+    } else if (key == cuda::kParamBufferSize) {
       size = static_cast<const size_t*>(extra[1]);
     } else {
       return CUDA_ERROR_INVALID_VALUE;
@@ -147,42 +154,47 @@ CUresult gather_into(const KernelCode& code, void** parameters, ArgumentBytes& b
 }
 
 // What it launches, as the real driver reports it: a CUkernel's function as well.
-CUgraphNode_st kernel_node(const CUlaunchConfig& c, CUfunction function, ArgumentBytes bytes) {
-  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_KERNEL};
-  node.kernel = {function,    c.gridDimX,       c.gridDimY, c.gridDimZ, c.blockDimX, c.blockDimY,
-                 c.blockDimZ, c.sharedMemBytes, nullptr,    nullptr,    nullptr,     context_of_thread()};
+cuda::GraphNodeHandle kernel_node(const cuda::LaunchConfig& c, CUfunction function, ArgumentBytes bytes) {
+  cuda::GraphNodeHandle node{cuda::NodeType::kKernel};
+  node.kernel = {function,
+                 {c.grid[0], c.grid[1], c.grid[2]},
+                 {c.block[0], c.block[1], c.block[2]},
+                 c.shared_bytes,
+                 nullptr,
+                 nullptr,
+                 nullptr,
+                 context_of_thread()};
   const std::lock_guard lock(modules().mutex);
   if (!modules().functions.contains(function)) {
-    node.kernel.kern = reinterpret_cast<CUkernel>(function);
-    node.kernel.func = node.kernel.kern->function.get();
+    node.kernel.kernel = function;
+    node.kernel.function = reinterpret_cast<CUkernel>(function)->function.get();
   }
-  node.code = node.kernel.func->code;
+  node.code = node.kernel.function->code;
   node.bytes = std::move(bytes);
-  node.attributes.assign(c.attrs, c.attrs + c.numAttrs);
+  node.attributes.assign(c.attributes, c.attributes + c.attribute_count);
   return node;
 }
 
-CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra,
+CUresult launch(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra,
                 bool null_is_per_thread) {
   if (const CUresult error = enter()) return error;
   if (!config) return CUDA_ERROR_INVALID_VALUE;
   const KernelCode* const code = code_to_launch(function);
   if (!code || !is_of_this_context(function)) return CUDA_ERROR_INVALID_HANDLE;
-  const CUlaunchConfig& c = *config;
-  if (!c.gridDimX || !c.gridDimY || !c.gridDimZ || c.gridDimY > kMostBlocksYZ || c.gridDimZ > kMostBlocksYZ ||
-      !c.blockDimX || !c.blockDimY || !c.blockDimZ ||
-      uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ > kMostThreads ||
-      c.sharedMemBytes > most_shared_bytes(function) || (c.numAttrs && !c.attrs) || !parameters == !extra) {
+  const cuda::LaunchConfig& c = *config;
+  if (!c.grid[0] || !c.grid[1] || !c.grid[2] || c.grid[1] > kMostBlocksYZ || c.grid[2] > kMostBlocksYZ || !c.block[0] ||
+      !c.block[1] || !c.block[2] || uint64_t{c.block[0]} * c.block[1] * c.block[2] > kMostThreads ||
+      c.shared_bytes > most_shared_bytes(function) || (c.attribute_count && !c.attributes) || !parameters == !extra) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   ArgumentBytes bytes(code->argument_bytes());
   if (const CUresult error = parameters ? gather_into(*code, parameters, bytes) : unpack(*code, extra, bytes))
     return error;
-  return submit_or_capture(c.hStream, kernel_node(c, function, std::move(bytes)), null_is_per_thread);
+  return submit_or_capture(c.stream, kernel_node(c, function, std::move(bytes)), null_is_per_thread);
 }
 
 // With the lock held; the next module after it.
-auto unload(std::map<CUmodule, std::unique_ptr<CUmod_st>>::iterator module) {
+auto unload(std::map<CUmodule, std::unique_ptr<cuda::ModuleHandle>>::iterator module) {
   NamedFunctions& named = module->second->functions;
   for (auto& [name, function] : named) modules().functions.erase(&function);
   while (!named.empty()) modules().free.push_back(named.extract(named.begin()));
@@ -205,18 +217,24 @@ void add_function(CUmodule module, const KernelCode* code) {
 
 }  // namespace
 
-CUresult kernel_node_of(const CUDA_KERNEL_NODE_PARAMS& given, CUgraphNode_st& node) {
-  const CUlaunchConfig config{given.gridDimX,  given.gridDimY,       given.gridDimZ, given.blockDimX, given.blockDimY,
-                              given.blockDimZ, given.sharedMemBytes, nullptr,        nullptr,         0};
-  const CUfunction function = given.func ? given.func : reinterpret_cast<CUfunction>(given.kern);
+CUresult kernel_node_of(const cuda::KernelNodeParameters& given, cuda::GraphNodeHandle& node) {
+  const CUfunction function = given.function ? given.function : given.kernel;
   const KernelCode* const code = code_to_launch(function);
   if (!code) return CUDA_ERROR_INVALID_HANDLE;
-  if (!given.kernelParams == !given.extra) return CUDA_ERROR_INVALID_VALUE;
+  if (!given.parameters == !given.extra) return CUDA_ERROR_INVALID_VALUE;
   ArgumentBytes bytes(code->argument_bytes());
   const CUresult error =
-      given.kernelParams ? gather_into(*code, given.kernelParams, bytes) : unpack(*code, given.extra, bytes);
-  if (!error) node = kernel_node(config, function, std::move(bytes));
-  if (!error && given.ctx) node.kernel.ctx = given.ctx;
+      given.parameters ? gather_into(*code, given.parameters, bytes) : unpack(*code, given.extra, bytes);
+  if (!error) {
+    const cuda::LaunchConfig config{{given.grid[0], given.grid[1], given.grid[2]},
+                                    {given.block[0], given.block[1], given.block[2]},
+                                    given.shared_bytes,
+                                    nullptr,
+                                    nullptr,
+                                    0};
+    node = kernel_node(config, function, std::move(bytes));
+  }
+  if (!error && given.context) node.kernel.context = given.context;
   return error;
 }
 
@@ -236,7 +254,7 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (codes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   // Every cubin here is for sm_90.
   if (!cubin.empty() && architecture() != 90) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  auto fresh = std::make_unique<CUmod_st>();
+  auto fresh = std::make_unique<cuda::ModuleHandle>();
   *module = fresh.get();
   fresh->context = context_of_thread();
   fresh->cubin = std::move(cubin);
@@ -316,14 +334,14 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void*, void**,
   if (const CUresult error = enter(); error && error != CUDA_ERROR_INVALID_CONTEXT) return error;
   if (!library || !image) return CUDA_ERROR_INVALID_VALUE;
   auto [codes, cubin] = read_image(image);
-  auto fresh = std::make_unique<CUlib_st>();
+  auto fresh = std::make_unique<cuda::LibraryHandle>();
   *library = fresh.get();
   fresh->module.cubin = std::move(cubin);
   fresh->image_good = !codes.empty();
   const std::lock_guard lock(modules().mutex);
   for (const KernelCode* const code : codes) {
     CUkern_st& kernel = fresh->kernels[code->name];
-    kernel = {code, *library, std::make_unique<CUfunc_st>(CUfunc_st{code, &fresh->module})};
+    kernel = {code, *library, std::make_unique<cuda::FunctionHandle>(cuda::FunctionHandle{code, &fresh->module})};
     modules().kernels.insert(&kernel);
     modules().functions.insert(kernel.function.get());
   }
@@ -422,13 +440,13 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, siz
   return parameter_info(*kernel->code, index, offset, bytes);
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+CUresult cuLaunchKernelEx(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra) {
   const LaunchExParameters launch_ex_parameters{config, function, parameters, extra};
   return traced(kCbidLaunchEx, name_to_tell(function), &launch_ex_parameters,
                 [&] { return launch(config, function, parameters, extra, false); });
 }
 
-CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+CUresult cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra) {
   const LaunchExParameters launch_ex_parameters{config, function, parameters, extra};
   return traced(kCbidLaunchExPtsz, name_to_tell(function), &launch_ex_parameters,
                 [&] { return launch(config, function, parameters, extra, true); });
@@ -437,7 +455,8 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void** parameters, void** extra) {
-  const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
+  const cuda::LaunchConfig config{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, nullptr, 0};
   const LaunchParameters launch_parameters{
       function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra};
   return traced(kCbidLaunch, name_to_tell(function), &launch_parameters,
@@ -447,7 +466,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
                              unsigned int shared_bytes, CUstream stream, void** parameters, void** extra) {
-  const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
+  const cuda::LaunchConfig config{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, nullptr, 0};
   const LaunchParameters launch_parameters{
       function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra};
   return traced(kCbidLaunchPtsz, name_to_tell(function), &launch_parameters,
@@ -455,14 +475,14 @@ CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned 
 }
 
 // A tool gets no `extra`: what it would read there is not zero.
-static CUresult launch_cooperatively(uint32_t id, const CUlaunchConfig& config, CUfunction function, void** parameters,
-                                     bool null_is_per_thread) {
+static CUresult launch_cooperatively(uint32_t id, const cuda::LaunchConfig& config, CUfunction function,
+                                     void** parameters, bool null_is_per_thread) {
   static void* const none[] = {nullptr};
   const LaunchParameters launch_parameters{function,
-                                           {config.gridDimX, config.gridDimY, config.gridDimZ},
-                                           {config.blockDimX, config.blockDimY, config.blockDimZ},
-                                           config.sharedMemBytes,
-                                           config.hStream,
+                                           {config.grid[0], config.grid[1], config.grid[2]},
+                                           {config.block[0], config.block[1], config.block[2]},
+                                           config.shared_bytes,
+                                           config.stream,
                                            parameters,
                                            const_cast<void**>(none)};
   return traced(id, name_to_tell(function), &launch_parameters,
@@ -473,7 +493,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, uns
                                    unsigned int block_x, unsigned int block_y, unsigned int block_z,
                                    unsigned int shared_bytes, CUstream stream, void** parameters) {
   return launch_cooperatively(kCbidLaunchCooperative,
-                              {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
+                              {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, nullptr, 0},
                               function, parameters, false);
 }
 
@@ -482,11 +502,12 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x
                                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
                                         void** parameters) {
   return launch_cooperatively(kCbidLaunchCooperativePtsz,
-                              {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
+                              {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, nullptr, 0},
                               function, parameters, true);
 }
 
-CUresult stand_in_hidden_launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+CUresult stand_in_hidden_launch(const cuda::LaunchConfig* config, CUfunction function, void** parameters,
+                                void** extra) {
   return cuLaunchKernelEx(config, function, parameters, extra);
 }
 

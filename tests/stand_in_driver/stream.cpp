@@ -13,7 +13,7 @@ void run_work(const Work& work) {
 }
 
 // The thread of a stream.
-void work_off(const std::shared_ptr<CUstream_st>& stream) {
+void work_off(const std::shared_ptr<cuda::StreamHandle>& stream) {
   Streams& all = streams();
   std::unique_lock lock(all.mutex);
   while (true) {
@@ -33,7 +33,7 @@ void work_off(const std::shared_ptr<CUstream_st>& stream) {
 
 // The legacy stream waits for every blocking stream, and every blocking stream for it. Tickets point to what was
 // submitted before, so that no two streams can wait for each other.
-std::vector<Ticket> implied_order(const std::shared_ptr<CUstream_st>& stream) {
+std::vector<Ticket> implied_order(const std::shared_ptr<cuda::StreamHandle>& stream) {
   const Streams& all = streams();
   std::vector<Ticket> after;
   if (stream->is_legacy) {
@@ -63,19 +63,19 @@ Streams& streams() {
   return *instance;
 }
 
-const std::shared_ptr<CUstream_st>& legacy_of(CUcontext context) {
+const std::shared_ptr<cuda::StreamHandle>& legacy_of(CUcontext context) {
   auto& stream = streams().legacy[context];
-  if (!stream) stream = std::make_shared<CUstream_st>(context, /*is_legacy=*/true);
+  if (!stream) stream = std::make_shared<cuda::StreamHandle>(context, /*is_legacy=*/true);
   return stream;
 }
 
-std::shared_ptr<CUstream_st> find_stream(CUstream handle, bool null_is_per_thread) {
+std::shared_ptr<cuda::StreamHandle> find_stream(CUstream handle, bool null_is_per_thread) {
   Streams& all = streams();
   const auto value = reinterpret_cast<uintptr_t>(handle);
   if (value == kStreamLegacy || (value == 0 && !null_is_per_thread)) return legacy_of(context_of_thread());
   if (value == kStreamPerThread || value == 0) {
     auto& stream = all.per_thread[{std::this_thread::get_id(), context_of_thread()}];
-    if (!stream) stream = all.others.emplace_back(std::make_shared<CUstream_st>());
+    if (!stream) stream = all.others.emplace_back(std::make_shared<cuda::StreamHandle>());
     return stream;
   }
   const auto found =
@@ -83,7 +83,7 @@ std::shared_ptr<CUstream_st> find_stream(CUstream handle, bool null_is_per_threa
   return found == all.others.end() ? nullptr : *found;
 }
 
-std::shared_ptr<CUstream_st> capture_that_legacy_waits_for() {
+std::shared_ptr<cuda::StreamHandle> capture_that_legacy_waits_for() {
   for (const auto& stream : streams().others) {
     if (stream->context == context_of_thread() && stream->blocking &&
         stream->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
@@ -95,7 +95,7 @@ std::shared_ptr<CUstream_st> capture_that_legacy_waits_for() {
 
 thread_local CUstreamCaptureMode capture_mode_of_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-std::shared_ptr<CUstream_st> capture_to_heed() {
+std::shared_ptr<cuda::StreamHandle> capture_to_heed() {
   if (capture_mode_of_thread == CU_STREAM_CAPTURE_MODE_RELAXED) return nullptr;
   for (const auto& stream : streams().others) {
     if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE) continue;
@@ -108,7 +108,7 @@ std::shared_ptr<CUstream_st> capture_to_heed() {
   return nullptr;
 }
 
-bool idle(const std::shared_ptr<CUstream_st>& stream) {
+bool idle(const std::shared_ptr<cuda::StreamHandle>& stream) {
   if (stream->completed != stream->submitted) return false;
   return !stream->is_legacy || implied_order(stream).empty();
 }

@@ -13,7 +13,7 @@ namespace msda::stand_in {
 namespace {
 
 // May this thread wait for, or ask about, the stream? Invalidates a capture if that is a mistake. With the lock held.
-CUresult check_wait(const std::shared_ptr<CUstream_st>& stream) {
+CUresult check_wait(const std::shared_ptr<cuda::StreamHandle>& stream) {
   if (stream->is_legacy) {
     if (const auto capturing = capture_that_legacy_waits_for()) {
       capturing->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
@@ -29,7 +29,7 @@ CUresult check_wait(const std::shared_ptr<CUstream_st>& stream) {
 CUresult nothing() { return CUDA_SUCCESS; }
 
 // Null for a handle that is no event. With the lock held.
-CUevent_st* find_event(CUevent handle) {
+cuda::EventHandle* find_event(CUevent handle) {
   const auto found = streams().events.find(handle);
   return found == streams().events.end() ? nullptr : found->second.get();
 }
@@ -49,7 +49,7 @@ extern "C" {
 CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
   if (const CUresult error = enter()) return error;
   if (!stream || flags > kStreamNonBlocking) return CUDA_ERROR_INVALID_VALUE;
-  const auto fresh = std::make_shared<CUstream_st>();
+  const auto fresh = std::make_shared<cuda::StreamHandle>();
   fresh->blocking = flags != kStreamNonBlocking;
   const std::lock_guard lock(streams().mutex);
   streams().others.push_back(fresh);
@@ -102,7 +102,7 @@ CUresult cuStreamQuery(CUstream stream) {
 CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void*), void* data) {
   if (const CUresult error = enter()) return error;
   if (!function) return CUDA_ERROR_INVALID_VALUE;
-  CUgraphNode_st node{CU_GRAPH_NODE_TYPE_HOST};
+  cuda::GraphNodeHandle node{cuda::NodeType::kHost};
   node.host = {function, data};
   return submit_or_capture(stream, std::move(node));
 }
@@ -190,7 +190,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
 CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   if (const CUresult error = enter()) return error;
   if (!event || flags > 7) return CUDA_ERROR_INVALID_VALUE;
-  auto fresh = std::make_unique<CUevent_st>();
+  auto fresh = std::make_unique<cuda::EventHandle>();
   *event = fresh.get();
   const std::lock_guard lock(streams().mutex);
   streams().events[*event] = std::move(fresh);
@@ -218,7 +218,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   const Submitted submitted = submit_after(stream, note_time, false, {});
   if (submitted.result) return submitted.result;
   const std::lock_guard lock(streams().mutex);
-  if (CUevent_st* const found = find_event(event)) *found = {submitted.ticket, submitted.captured, reached};
+  if (cuda::EventHandle* const found = find_event(event)) *found = {submitted.ticket, submitted.captured, reached};
   return CUDA_SUCCESS;
 }
 
@@ -226,21 +226,21 @@ CUresult cuEventQuery(CUevent event) {
   if (enter() == CUDA_ERROR_NOT_INITIALIZED) return CUDA_ERROR_NOT_INITIALIZED;
   {
     const std::lock_guard lock(streams().mutex);
-    const CUevent_st* const found = find_event(event);
+    const cuda::EventHandle* const found = find_event(event);
     if (!found) return CUDA_ERROR_INVALID_HANDLE;
     if (found->captured) return CUDA_ERROR_INVALID_VALUE;
   }
   if (const CUresult error = enter()) return error;
   if (const CUresult error = forbidden_in_capture()) return error;
   const std::lock_guard lock(streams().mutex);
-  const CUevent_st* const found = find_event(event);
+  const cuda::EventHandle* const found = find_event(event);
   return !found || found->ticket.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   if (const CUresult error = enter()) return error;
   const std::lock_guard lock(streams().mutex);
-  const CUevent_st *const first = find_event(begin), *const second = find_event(end);
+  const cuda::EventHandle *const first = find_event(begin), *const second = find_event(end);
   if (!milliseconds || !first || !second || !first->milliseconds || !second->milliseconds) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -254,7 +254,7 @@ CUresult cuEventSynchronize(CUevent event) {
   Ticket ticket;
   {
     const std::lock_guard lock(streams().mutex);
-    const CUevent_st* const found = find_event(event);
+    const cuda::EventHandle* const found = find_event(event);
     if (!found) return CUDA_ERROR_INVALID_HANDLE;
     if (found->captured) return CUDA_ERROR_INVALID_VALUE;
     ticket = found->ticket;
@@ -271,7 +271,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   Ticket ticket;
   {
     const std::lock_guard lock(streams().mutex);
-    const CUevent_st* const recorded = find_event(event);
+    const cuda::EventHandle* const recorded = find_event(event);
     const auto found = find_stream(stream);
     if (!recorded || !found) return CUDA_ERROR_INVALID_HANDLE;
     ticket = recorded->ticket;

@@ -48,7 +48,7 @@ struct LaunchParameters {
 };
 
 struct LaunchExParameters {
-  const CUlaunchConfig* config;
+  const cuda::LaunchConfig* config;
   CUfunction function;
   void** parameters;
   void** extra;

@@ -350,41 +350,41 @@ class Program {
 
   // Two rows of 8 bytes: those of the device are 32 bytes apart.
   void copy_rows(CUdeviceptr device, std::vector<int>& host) {
-    CUDA_MEMCPY2D in{};
-    in.srcMemoryType = CU_MEMORYTYPE_HOST;
-    in.srcHost = host.data();
-    in.srcPitch = 16;
-    in.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    in.dstDevice = device;
-    in.dstPitch = 32;
-    in.WidthInBytes = 8;
-    in.Height = 2;
+    cuda::CopyOfRows in{};
+    in.from.type = cuda::MemoryType::kHost;
+    in.from.host = host.data();
+    in.from.pitch = 16;
+    in.to.type = cuda::MemoryType::kDevice;
+    in.to.device = device;
+    in.to.pitch = 32;
+    in.width = 8;
+    in.height = 2;
     check(rows_(&in, nullptr));
     say("rows_in", device, 40);
-    CUDA_MEMCPY2D out{};
-    out.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-    out.srcDevice = device;
-    out.srcPitch = 32;
-    out.dstMemoryType = CU_MEMORYTYPE_HOST;
-    out.dstHost = host.data();
-    out.dstPitch = 8;
-    out.WidthInBytes = 8;
-    out.Height = 2;
+    cuda::CopyOfRows out{};
+    out.from.type = cuda::MemoryType::kDevice;
+    out.from.device = device;
+    out.from.pitch = 32;
+    out.to.type = cuda::MemoryType::kHost;
+    out.to.host = host.data();
+    out.to.pitch = 8;
+    out.width = 8;
+    out.height = 2;
     check(rows_(&out, nullptr));
     say("rows_out", device, 40);
   }
 
   // Two layers of 16 bytes.
   void copy_box(CUdeviceptr from, CUdeviceptr to) {
-    CUDA_MEMCPY3D copy{};
-    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.srcDevice = from;
-    copy.dstDevice = to;
-    copy.srcPitch = copy.dstPitch = 8;
-    copy.srcHeight = copy.dstHeight = 2;
-    copy.WidthInBytes = 8;
-    copy.Height = 2;
-    copy.Depth = 2;
+    cuda::CopyOfBox copy{};
+    copy.from.type = copy.to.type = cuda::MemoryType::kDevice;
+    copy.from.device = from;
+    copy.to.device = to;
+    copy.from.pitch = copy.to.pitch = 8;
+    copy.from.height = copy.to.height = 2;
+    copy.width = 8;
+    copy.height = 2;
+    copy.depth = 2;
     check(box_(&copy, nullptr));
     say("box_first", to, 16);
     say("box_second", to + 16, 16);
