@@ -4,11 +4,11 @@ import struct
 
 import numpy as np
 import pytest
-from conftest import SOURCE
+from conftest import BUILD
 from support.problems import recorder_digest
 from support.ptx_machine import Kernel, Memory
 
-KERNEL = Kernel((SOURCE / "recorder/device/changed.ptx").read_text(), threads=256)
+KERNEL = Kernel((BUILD / "recorder/device/changed.ptx").read_text(), threads=256)
 MEMORY, COPIES, FOUND, SLOT = 0x2000_0000, 0x4000_0000, 0x10000, 0x20000
 MOST, WORDS = 32, 6
 LEAST, END = 0x7000_0000_0000, 0x7000_8000_0000

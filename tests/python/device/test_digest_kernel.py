@@ -3,10 +3,10 @@
 import struct
 
 import pytest
-from conftest import SOURCE
+from conftest import BUILD
 from support.ptx_machine import Kernel, Memory
 
-KERNEL = Kernel((SOURCE / "recorder/device/digest.ptx").read_text(), threads=256)
+KERNEL = Kernel((BUILD / "recorder/device/digest.ptx").read_text(), threads=256)
 SUMS, SLOT, SLOT_BYTES = 0x10000, 0x20000, 1032  # as kDigestSlotBytes
 CHUNK_BITS = 14
 KEYS = ((0xA0761D6478BD642F, 0xE7037ED1A0B428DB), (0x8EBC6AF09C88C6E3, 0x589965CC75374CC3))

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import SOURCE
+from conftest import BUILD
 from support.ptx_machine import Kernel, Memory
 
-KERNEL = Kernel((SOURCE / "recorder/device/evidence.ptx").read_text(), threads=256)
+KERNEL = Kernel((BUILD / "recorder/device/evidence.ptx").read_text(), threads=256)
 RESULTS, MOST_PIECES, MOST_ADDITIONS = 0x10000, 16, 1 << 24
 COUNT, CLEAR, MEASURE, COMPARE = range(4)
 NAMES = ("addresses", "additions", "most", "others", "differing", "exceeding", "unbounded", "elsewhere", "difference", "share", "magnitude")

@@ -3,10 +3,10 @@
 import struct
 
 import pytest
-from conftest import SOURCE
+from conftest import BUILD
 from support.ptx_machine import Kernel, Memory
 
-KERNEL = Kernel((SOURCE / "recorder/device/save.ptx").read_text(), threads=256)
+KERNEL = Kernel((BUILD / "recorder/device/save.ptx").read_text(), threads=256)
 FOUND, MOST = 0x10000, 4095
 ANY = 0x8000
 COPIES = 0x2000_0000

@@ -3,10 +3,10 @@
 import struct
 
 import pytest
-from conftest import SOURCE
+from conftest import BUILD
 from support.ptx_machine import Kernel, Memory
 
-KERNEL = Kernel((SOURCE / "recorder/device/settle.ptx").read_text(), threads=256)
+KERNEL = Kernel((BUILD / "recorder/device/settle.ptx").read_text(), threads=256)
 COUNT, MOST_PIECES = 0x10000, 32
 KEEP, COMPARE, COMPARE_AND_END = range(3)
 # Whole and broken units, words and blocks; a single byte; nothing.

@@ -4,10 +4,10 @@ import struct
 
 import numpy as np
 import pytest
-from conftest import SOURCE
+from conftest import BUILD
 from support.ptx_machine import Kernel, Memory
 
-KERNEL = Kernel((SOURCE / "recorder/device/unwritten.ptx").read_text(), threads=256)
+KERNEL = Kernel((BUILD / "recorder/device/unwritten.ptx").read_text(), threads=256)
 COUNTS, MOST_PIECES, FILL, CHECK, SMALL, NAN = 0x10000, 32, 0, 1, 0, 0xFFFFFFFF
 # Whole and broken rows, units and words; a single byte; nothing.
 SIZES = [12000, 128, 16, 1, 4097, 4, 0, 7, 150]
