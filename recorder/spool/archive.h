@@ -26,8 +26,9 @@ namespace msda::spool {
 
 static_assert(std::endian::native == std::endian::little, "the spool is little-endian");
 
-// A message that ends too early or claims sizes that it does not have.
-struct BadMessage : std::runtime_error {
+// A spool that cannot be read, or a message in it that ends too early, claims sizes that it does not have, or
+// contradicts others. What catches it adds the file's name.
+struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -87,7 +88,7 @@ class InputArchive {
     if constexpr (std::is_same_v<T, bool>) {
       uint8_t byte = 0;
       *this >> byte;
-      if (byte > 1) throw BadMessage("a message has a truth value that is neither true nor false");
+      if (byte > 1) throw Error("a message has a truth value that is neither true nor false");
       x = byte == 1;
     } else if constexpr (std::is_arithmetic_v<T>) {
       load_binary(&x, sizeof x);
@@ -119,7 +120,7 @@ class InputArchive {
     return *this >> pair.value();
   }
   void load_binary(void* data, size_t size) {
-    if (size > rest_.size()) throw BadMessage("a message ends too early");
+    if (size > rest_.size()) throw Error("a message ends too early");
     if (size > 0) std::memcpy(data, rest_.data(), size);
     rest_ = rest_.subspan(size);
   }
@@ -133,7 +134,7 @@ class InputArchive {
   size_t count(size_t element_bytes) {
     uint64_t count = 0;
     *this >> count;
-    if (count > rest_.size() / element_bytes) throw BadMessage("a message claims more elements than it has bytes");
+    if (count > rest_.size() / element_bytes) throw Error("a message claims more elements than it has bytes");
     return static_cast<size_t>(count);
   }
 

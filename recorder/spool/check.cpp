@@ -11,7 +11,7 @@ namespace msda::spool {
 namespace {
 
 void require(bool holds, const char* otherwise) {
-  if (!holds) throw BadMessage(otherwise);
+  if (!holds) throw Error(otherwise);
 }
 
 // HDF5 takes C strings: what follows a NUL would be lost.

@@ -15,7 +15,7 @@ inline constexpr size_t kMostSeedText = 64;  // a time, a source
 inline constexpr uint64_t kMostInvocations = 1ULL << 48;
 inline constexpr uint64_t kMostParameterBytes = 1 << 20, kMostImageBytes = 1 << 30;
 
-// Throw BadMessage.
+// Throw Error.
 void check(const Run& run);
 void check(const Seed& seed);
 void check(const Kernel& kernel);
@@ -30,18 +30,18 @@ void check(const Surveyed& surveyed);
 void check(const TrailPart& part);
 inline void check(const Cut&) {}
 
-// Check that the frame of a checked message has as many bytes of payload as the message says. Throw BadMessage.
+// Check that the frame of a checked message has as many bytes of payload as the message says. Throw Error.
 void check_payload(const Tensor& tensor, uint64_t bytes);
 void check_payload(const Parameters& parameters, uint64_t bytes);
 void check_payload(const Kernel& kernel, uint64_t bytes);
 
-// Reads a message and checks it. Throws BadMessage.
+// Reads a message and checks it. Throws Error.
 template <class Message>
 Message decode(std::span<const std::byte> bytes) {
   InputArchive archive(bytes);
   Message message;
   archive >> message;
-  if (archive.left() > 0) throw BadMessage("a message is longer than its fields");
+  if (archive.left() > 0) throw Error("a message is longer than its fields");
   check(message);
   return message;
 }

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -12,11 +11,6 @@
 #include "recorder/spool/messages.h"
 
 namespace msda::spool {
-
-// The file is not a spool, or cannot be read. The message names it.
-struct Error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 struct Frame {
   Kind kind{};

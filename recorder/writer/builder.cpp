@@ -102,7 +102,7 @@ void Builder::take(const spool::Frame& frame) {
       if (settings_.cuts) cut(spool::decode<spool::Cut>(frame.message));
       return;
   }
-  throw spool::BadMessage("a frame is of an unknown kind");
+  throw spool::Error("a frame is of an unknown kind");
 }
 
 // Keeps held_ in the order of the last calls.
@@ -142,7 +142,7 @@ void Builder::begin(spool::Begin begin, const spool::Frame& frame) {
   pending.begin = std::move(begin);
   pending.begin_frames = {frame};
   pending.begin_frames.front().message.clear();
-  if (!open_.emplace(key, std::move(pending)).second) throw spool::BadMessage("an invocation begins twice");
+  if (!open_.emplace(key, std::move(pending)).second) throw spool::Error("an invocation begins twice");
 }
 
 void Builder::add(spool::Tensor tensor, const spool::Frame& frame) {
@@ -150,7 +150,7 @@ void Builder::add(spool::Tensor tensor, const spool::Frame& frame) {
   Pending* pending = find_open(tensor);
   if (pending == nullptr) return;
   if (pending->tensors.size() == spool::kMostFacts || pending->find(tensor) != pending->tensors.end()) {
-    throw spool::BadMessage("an invocation has a tensor twice, or too many");
+    throw spool::Error("an invocation has a tensor twice, or too many");
   }
   Item item{std::move(tensor), frame, nullptr};
   item.frame.message.clear();

@@ -110,8 +110,6 @@ class Builder {
   auto named(const Work& work) const {
     try {
       return work();
-    } catch (const spool::BadMessage& e) {
-      throw spool::Error(settings_.spool + ": " + e.what());
     } catch (const spool::Error& e) {
       throw spool::Error(settings_.spool + ": " + e.what());
     }

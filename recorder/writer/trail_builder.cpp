@@ -9,7 +9,7 @@ namespace msda::record {
 namespace {
 
 void require(bool is_right, const char* what) {
-  if (!is_right) throw spool::BadMessage(what);
+  if (!is_right) throw spool::Error(what);
 }
 
 capture::TrailRow row_of(const spool::TrailRow& from) {

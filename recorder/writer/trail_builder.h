@@ -11,7 +11,7 @@ namespace msda::record {
 
 class TrailBuilder {
  public:
-  // Throws spool::BadMessage if the payload, or an index, is not as the message says.
+  // Throws spool::Error if the payload, or an index, is not as the message says.
   void add(const spool::TrailPart& part, std::span<const std::byte> payload);
 
   const capture::Trail& trail() const { return trail_; }

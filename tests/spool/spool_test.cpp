@@ -51,14 +51,14 @@ TEST(Messages, ThereAndBack) {
 TEST(Messages, EveryCutAndEveryHugeSizeIsAnError) {
   const auto whole = encode(some_begin());
   for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_THROW(decode<Begin>(std::span(whole).first(size)), BadMessage) << size;
+    EXPECT_THROW(decode<Begin>(std::span(whole).first(size)), spool::Error) << size;
   }
   for (size_t at = 0; at + 8 <= whole.size(); ++at) {
     auto damaged = whole;
     std::memset(damaged.data() + at, 0xff, 8);
     try {
       decode<Begin>(damaged);  // numbers and letters may be anything; sizes may not
-    } catch (const BadMessage&) {
+    } catch (const spool::Error&) {
     }
   }
 }

@@ -169,7 +169,7 @@ TEST(DamagedMessage, CountsClaimedTakeNoMemory) {
   std::vector<std::byte> message(1 << 20);
   const uint64_t count = message.size() - 12;
   std::memcpy(message.data(), &count, sizeof count);
-  EXPECT_THROW(decode<spool::Run>(message), BadMessage);
+  EXPECT_THROW(decode<spool::Run>(message), spool::Error);
 }
 
 uint64_t interesting(std::mt19937_64& random) {
@@ -284,7 +284,7 @@ void damage(std::vector<RawFrame>& frames, std::mt19937_64& random) {
       try {
         if (frame.kind == static_cast<uint32_t>(Kind::kTensor)) return damage_tensor(frame, random);
         if (frame.kind == static_cast<uint32_t>(Kind::kBegin)) return damage_begin(frame, random);
-      } catch (const BadMessage&) {  // it is damaged already
+      } catch (const spool::Error&) {  // it is damaged already
       }
       damage_bytes(frame.message, random);
   }
