@@ -7,6 +7,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <regex>
+#include <stdexcept>
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
@@ -18,8 +19,9 @@ struct NamePattern::Automaton {
 };
 
 NamePattern::NamePattern(const std::string& pattern) {
-  if (pattern.size() > kLongest) throw BadPattern("it has more than " + std::to_string(kLongest) + " characters");
-  if (pattern.find('{') != pattern.npos) throw BadPattern("it counts with {}: write the repeats out");
+  if (pattern.size() > kLongest)
+    throw std::invalid_argument("it has more than " + std::to_string(kLongest) + " characters");
+  if (pattern.find('{') != pattern.npos) throw std::invalid_argument("it counts with {}: write the repeats out");
     // Matches breadth first: depth first needs stack for every character of a name, and names are long. Matches in one
     // pass: a search would start anew at each character. libc++ needs no stack, and gives up a match that takes too
     // long.
@@ -32,7 +34,7 @@ NamePattern::NamePattern(const std::string& pattern) {
     const std::regex alone(pattern, kHow);  // or an extra parenthesis would close the added group
     automaton_ = std::make_shared<const Automaton>(std::regex(".*(?:" + pattern + ").*", kHow));
   } catch (const std::regex_error& e) {
-    throw BadPattern(e.what());
+    throw std::invalid_argument(e.what());
   }
 }
 
@@ -41,7 +43,7 @@ bool NamePattern::is_found_in(std::string_view name) const {
   try {
     return std::regex_match(name.begin(), name.end(), automaton_->regex);
   } catch (const std::regex_error& e) {
-    throw BadPattern(e.what());
+    throw std::invalid_argument(e.what());
   }
 }
 

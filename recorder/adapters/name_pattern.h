@@ -4,25 +4,21 @@
 
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace msda::adapters {
 
-// Not a regular expression (ECMAScript), or one that takes too long or too much memory. what() is the library's text.
-struct BadPattern : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
+// Functions throw std::invalid_argument for what is not a regular expression (ECMAScript), or takes too long or too
+// much memory. what() is the library's text.
 class NamePattern {
  public:
   static constexpr size_t kLongest = 500;  // characters: compiling and matching take stack for each
 
-  NamePattern() = default;                           // found in no name
-  explicit NamePattern(const std::string& pattern);  // throws BadPattern
+  NamePattern() = default;  // found in no name
+  explicit NamePattern(const std::string& pattern);
 
-  // Returns whether it is found anywhere in the name. Throws BadPattern.
+  // Returns whether it is found anywhere in the name.
   bool is_found_in(std::string_view name) const;
 
  private:

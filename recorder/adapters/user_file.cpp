@@ -10,6 +10,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <set>
+#include <stdexcept>
 
 #include "recorder/adapters/user.h"
 #include "recorder/adapters/user_node.h"
@@ -200,7 +201,7 @@ NamePattern read_pattern(const Node& node) {
   if (pattern.find('{') != pattern.npos) node.fail("counts with {}, which is not taken: write the repeats out");
   try {
     return NamePattern(pattern);
-  } catch (const BadPattern& e) {
+  } catch (const std::invalid_argument& e) {
     node.fail("is \"" + pattern +
               "\", not a valid regular expression (ECMAScript, without back references): " + e.what());
   }

@@ -41,7 +41,7 @@ void check_keep(const std::string& keep) {
 void check_kernel(const std::string& kernel) {
   try {
     adapters::NamePattern{kernel};
-  } catch (const adapters::BadPattern& e) {
+  } catch (const std::invalid_argument& e) {
     refuse(fmt::format("--kernel {}: not a valid regular expression (ECMAScript, without back references): {}", kernel,
                        e.what()));
   }

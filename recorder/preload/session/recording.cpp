@@ -11,6 +11,7 @@
 #include <ctime>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
@@ -96,7 +97,7 @@ const Recording::Answer* Recording::answer_for(const char* kernel) {
       const auto& pattern = made.get([this] { return std::make_unique<const NamePattern>(config_.kernel); });
       fresh->wanted = pattern.is_found_in(kernel);
       trouble.clear();
-    } catch (const adapters::BadPattern& e) {
+    } catch (const std::invalid_argument& e) {
       trouble = std::string("is not a regular expression (ECMAScript, without back references): ") + e.what();
     }
   });
