@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/table.h"
 #include "kernels/grid_sample.h"
 
 namespace msda::kernels::cpu {
@@ -47,25 +48,7 @@ struct GridLoops {
               Real* memory, Real* grad_input);
 };
 
-struct GridTable {
-  GridLoops<float, float> f32;
-  GridLoops<float, double> f32_as_f64;
-  GridLoops<double, double> f64;
-  template <class In, class Real>
-  const GridLoops<In, Real>& loops() const;
-};
-template <>
-inline const GridLoops<float, float>& GridTable::loops() const {
-  return f32;
-}
-template <>
-inline const GridLoops<float, double>& GridTable::loops() const {
-  return f32_as_f64;
-}
-template <>
-inline const GridLoops<double, double>& GridTable::loops() const {
-  return f64;
-}
+using GridTable = ByTypes<GridLoops>;
 
 // Pixels that a sample reads at most.
 inline constexpr int kMostTapsOfSample = 16;

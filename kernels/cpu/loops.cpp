@@ -239,7 +239,7 @@ constexpr Loops<In, Real> loops() {
 #define MSDA_STRING_OF(x) #x
 #define MSDA_STRING(x) MSDA_STRING_OF(x)
 extern const Table kTable;
-const Table kTable = {MSDA_STRING(MSDA_ISA), loops<float, float>(), loops<float, double>(), loops<double, double>()};
+const Table kTable = {{loops<float, float>(), loops<float, double>(), loops<double, double>()}, MSDA_STRING(MSDA_ISA)};
 
 }  // namespace MSDA_ISA
 }  // namespace msda::kernels::cpu

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/msda.h"
 #include "kernels/sample.h"
@@ -73,26 +74,27 @@ struct Loops {
                         const ScatterScratch<Real>&, Real* grad_value);
 };
 
-struct Table {
-  const char* name;
-  Loops<float, float> f32;
-  Loops<float, double> f32_as_f64;
-  Loops<double, double> f64;
+// A set of loops for each type of tensors and of arithmetic.
+template <template <class In, class Real> class Set>
+struct ByTypes {
+  Set<float, float> f32;
+  Set<float, double> f32_as_f64;
+  Set<double, double> f64;
   template <class In, class Real>
-  const Loops<In, Real>& loops() const;
+  const Set<In, Real>& loops() const {
+    if constexpr (std::is_same_v<Real, float>) {
+      return f32;
+    } else if constexpr (std::is_same_v<In, float>) {
+      return f32_as_f64;
+    } else {
+      return f64;
+    }
+  }
 };
-template <>
-inline const Loops<float, float>& Table::loops() const {
-  return f32;
-}
-template <>
-inline const Loops<float, double>& Table::loops() const {
-  return f32_as_f64;
-}
-template <>
-inline const Loops<double, double>& Table::loops() const {
-  return f64;
-}
+
+struct Table : ByTypes<Loops> {
+  const char* name;
+};
 
 // Returns the fastest table that this machine can run and that the environment variable MSDA_CPU_ISA allows.
 const Table& table();
