@@ -8,7 +8,6 @@ from .capture import DIALECTS, DIMENSIONS, GRADIENTS, INPUTS, PADDING_MODES
 
 LONGEST_TEXT = 1 << 16
 SECTIONS = ("observed", "reference", "before")
-FLOATS, INTEGERS = ("float16", "float32", "float64", "bfloat16"), ("int32", "int64")
 INTERPOLATIONS, GRID_PADDING_MODES = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 

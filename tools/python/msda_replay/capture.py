@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
 
 from . import contents
 from .digest import digest
+from .libmsda import DTYPES
 from .memory import free_memory
 
 Path = Union[str, os.PathLike[str]]
@@ -191,9 +192,7 @@ def _write_tensor(group, name, array, has_dialect):
         if array.size:
             identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=_bfloat16_type())
         dataset, array = h5py.Dataset(identifier), bits  # the digest is of the bytes as stored
-    elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64") or (
-        array.dtype == np.uint8 and not has_dialect
-    ):
+    elif array.dtype.name in DTYPES or (array.dtype == np.uint8 and not has_dialect):
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         dataset = group.create_dataset(name, data=array)
     else:

@@ -6,7 +6,9 @@ import struct
 
 from .programs import find_library, find_program
 
-DTYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
+# The types of elements, in the order of msda_dtype.
+FLOATS, INTEGERS = ("float16", "bfloat16", "float32", "float64"), ("int32", "int64")
+DTYPES = {name: number for number, name in enumerate(FLOATS + INTEGERS)}
 DIALECTS = {"deformable_detr": 0, "msda_triton": 1, "grid_sample": 2}
 PADDINGS = {"zeros": 0, "border": 1}
 INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}

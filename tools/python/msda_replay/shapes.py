@@ -8,6 +8,7 @@ import numpy as np
 
 from . import archive_keys
 from .capture import is_bfloat16
+from .libmsda import FLOATS, INTEGERS
 
 # The shapes with the most dimensions first: the others are checked against them.
 _ORDER = ("spatial_shapes", "sampling_locations", "attention_weights", "grad_output", "value")
@@ -21,7 +22,7 @@ def _letters(schema, dimensions):
 
 def _check_type(source, schema, key, header):
     integers = key in schema.integers
-    types = archive_keys.INTEGERS if integers else archive_keys.FLOATS
+    types = INTEGERS if integers else sorted(FLOATS, key="bfloat16".__eq__)  # NumPy's own first
     if ("bfloat16" if is_bfloat16(header.dtype) else header.dtype.name) in types:
         return
     remedy = ""

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from msda_replay.libmsda import FLOATS as REALS
 from msda_replay.libmsda import tensor_at
 
 STORED = {"bfloat16": np.dtype("u2")}  # NumPy has no such type
-REALS = ("float16", "bfloat16", "float32", "float64")
 STRANGE = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 1e30, -1e30, 1e-40)
 GUARD = 64  # bytes after every tensor
 

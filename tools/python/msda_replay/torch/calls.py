@@ -11,6 +11,7 @@ from .. import libmsda
 from ..programs import find_library, find_program
 
 _DTYPES = {getattr(torch, name): name for name in libmsda.DTYPES}
+FLOATS = tuple(getattr(torch, name) for name in libmsda.FLOATS)
 
 
 def _handle_of_stream(device):

@@ -9,7 +9,6 @@ from .. import libmsda
 from . import calls, receipts
 from . import scatter_checks as checks
 
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 RESIZES = {
     "upsample_linear1d": "linear",
     "upsample_bilinear2d": "linear",
@@ -77,7 +76,7 @@ def _add_any(operator, total, dim, index, source):
         _add_any(operator, flat, 1, index, _collapsed(source, dim))
         if flat.untyped_storage().data_ptr() != total.untyped_storage().data_ptr():  # a copy
             total.copy_(flat.view(total.shape))
-    elif total.dtype in _FLOATS:
+    elif total.dtype in calls.FLOATS:
         _add(operator, total, dim, index, source)
     else:
         _add_by_index_put(total, dim, index, source)
