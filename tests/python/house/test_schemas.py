@@ -1,6 +1,5 @@
 """Every command with --json has a strict schema in docs/, which its output follows, and whose fields are all met or explained."""
 
-import json
 import re
 import subprocess
 
@@ -8,11 +7,13 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
+from support import schemas
 from support.problems import backward, make_problem
+from support.schemas import validator
 
 from msda_replay import Invocation, Result, write_capture
 
-SCHEMAS = {path.name.removesuffix(".schema.json"): json.loads(path.read_text()) for path in (SOURCE / "docs").glob("*.schema.json")}
+SCHEMAS = {name.removesuffix(".schema.json"): schema for name, schema in schemas.SCHEMAS.items()}
 # `report` writes what `run` does.
 SHARED = {"report": "run"}
 
@@ -96,8 +97,7 @@ OF_CAPTURES = [["list"], ["show"], ["stages"], ["verify"], ["report", "-o", "pag
 def test_output_follows_the_schema(replay, captures, tmp_path, capture, command):
     printed = replay(command[0], captures[capture], *command[1:], "--json", "-", cwd=tmp_path)
     assert printed.status in (0, 1), printed.err
-    schema = SCHEMAS[SHARED.get(command[0], command[0])]
-    jsonschema.Draft7Validator(schema).validate(printed.json)
+    validator(SHARED.get(command[0], command[0])).validate(printed.json)
     calls = printed.json[0]["invocations"] if command[0] == "list" else printed.json.get("invocations", [None])
     assert calls, "nothing was checked"
 
@@ -109,7 +109,7 @@ def test_verify_of_damaged_and_several(replay, captures, tmp_path):
     damaged[damaged.index(value[:64]) + 5] ^= 1
     (tmp_path / "damaged.h5").write_bytes(damaged)
     (tmp_path / "none.h5").write_text("no capture")
-    validate = jsonschema.Draft7Validator(SCHEMAS["verify"]).validate
+    validate = validator("verify").validate
     entry = replay("verify", tmp_path / "damaged.h5", "--json", "-", expect=2).json
     validate(entry)
     assert [tensor["object"] for tensor in entry["damaged"]] == ["/invocations/000000/inputs/value"]
@@ -124,4 +124,4 @@ def test_a_field_more_is_refused(replay, captures):
         result = replay(command, captures["demo"], "--json", "-", expect=0).json
         (result[0] if command == "list" else result)["surprise"] = 1
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.Draft7Validator(SCHEMAS[command]).validate(result)
+            validator(command).validate(result)

@@ -1,20 +1,18 @@
 """run and verify over several captures, by one process and by MPI's ranks."""
 
-import json
 import os
 import shutil
 import subprocess
 
-import jsonschema
 import numpy as np
 import pytest
-from conftest import BUILD, REPLAY, SOURCE
+from conftest import BUILD, REPLAY
 from support.many import mpirun, needs_mpi
 from support.problems import backward, make_problem
+from support.schemas import check
 
 from msda_replay import Invocation, write_capture
 
-SCHEMA = json.loads((SOURCE / "docs" / "run-many.schema.json").read_text())
 
 
 def make_capture(path, seed, wrong=(), rank=None, label=""):
@@ -45,7 +43,7 @@ def captures(whole_captures, tmp_path):
 
 
 def told_of(finished):
-    jsonschema.validate(finished.json, SCHEMA)
+    check(finished.json, "run-many")
     return finished.json
 
 
@@ -125,7 +123,7 @@ def test_orders_are_added_up(replay, captures, tmp_path):
     folder, _ = captures
     each = [replay("order", folder / f"{name}.h5", "--json", "-", expect=0).json["summary"] for name in "abcd"]
     result = replay("order", folder, tmp_path / "no.h5", "--json", "-", expect=2).json
-    jsonschema.validate(result, json.loads((SOURCE / "docs" / "order-many.schema.json").read_text()))
+    check(result, "order-many")
     assert result["summary"] == {name: sum(entry[name] for entry in each) for name in each[0]} and result["summary"]["elements"] > 0
     assert [capture["status"] for capture in result["captures"]] == [0, 0, 0, 0, 2]
     text = replay("order", folder, expect=0).out

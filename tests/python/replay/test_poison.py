@@ -9,12 +9,13 @@ import h5py
 import jsonschema
 import numpy as np
 import pytest
-from conftest import REPLAY, SOURCE
+from conftest import REPLAY
 from support.original import SCHEMA, on_stand_in
 from support.original import launched as launched_known  # noqa: F401
 from support.poisoned import COUNT, launched  # noqa: F401
 from support.recording import pytestmark, record  # noqa: F401
 from support.report_page import drawn
+from support.schemas import check
 
 
 @pytest.fixture
@@ -226,7 +227,7 @@ def test_many_captures(launched, replay, tmp_path):
     said = "Launched with other contents of unwritten memory: 1 "
     assert f"{captures[0]}: {said}deterministic.\n{captures[1]}: {said}race.\n" in done.out
     joined = json.loads(table.read_text())
-    jsonschema.validate(joined, json.loads((SOURCE / "docs" / "run-many.schema.json").read_text()))
+    check(joined, "run-many")
     assert [capture["poison"] for capture in joined["captures"]] == [f"{said}deterministic.", f"{said}race."]
 
 

@@ -4,17 +4,16 @@ import json
 import os
 import shutil
 
-import jsonschema
 import numpy as np
 import pytest
-from conftest import DATA, REPLAY, SOURCE
+from conftest import DATA, REPLAY
 from support.many import mpirun, needs_mpi
 from support.problems import make_problem
+from support.schemas import check
 from support.terminal import Shown
 
 from msda_replay import Invocation, write_capture
 
-SCHEMA = json.loads((SOURCE / "docs" / "stress-many.schema.json").read_text())
 TIGHT = {"atol": 5e-7, "rtol": 3e-4}  # fails now and then
 WIDE = {"atol": 1e-3, "rtol": 1e-2}  # hardly ever
 
@@ -62,7 +61,7 @@ def simulated(replay, nightly, tmp_path_factory):
 def stress(replay):
     def run(*arguments, expect):
         done = replay("stress", *arguments, "--json", "-", expect=expect)
-        jsonschema.validate(done.json, SCHEMA)
+        check(done.json, "stress-many")
         return done.json
 
     return run
@@ -70,7 +69,7 @@ def stress(replay):
 
 def test_each_test_has_its_probability_and_its_places(nightly, simulated):
     _, result = simulated
-    jsonschema.validate(result, SCHEMA)
+    check(result, "stress-many")
     assert [capture["status"] for capture in result["captures"]] == [1, 1, 1]
     assert [capture.get("calls") for capture in result["captures"]] == [[0, 1], [0, 2], [3]]
     assert result["captures"][0]["labels"] == ["test_a", "test_b"] and result["captures"][1]["rank"] == "1"
@@ -179,7 +178,7 @@ def test_captures_that_cannot_be_simulated_are_named_and_the_others_are(captures
     write(captures / "f.h5", [empty, call(6, "test_f")])
     done = replay("stress", captures, tmp_path / "no.h5", "--runs", 50, "--json", "-", expect=2)
     result = done.json
-    jsonschema.validate(result, SCHEMA)
+    check(result, "stress-many")
     assert [capture["status"] for capture in result["captures"]][3:] == [2, 3, 2, 2]
     errors = [capture.get("error", "") for capture in result["captures"]]
     assert "d.h5: cannot read it" in errors[3] and "e.h5: no call can be simulated; invocation 0: kernel another" in errors[4]
@@ -198,7 +197,7 @@ def test_damaged_data(captures, replay):
     data[data.index(value) + 5] ^= 1
     (captures / "a.h5").write_bytes(data)
     done = replay("stress", captures, "--runs", 10, "--json", "-", expect=2)
-    jsonschema.validate(done.json, SCHEMA)
+    check(done.json, "stress-many")
     assert "a.h5: invocation 0: damaged, so there is no verdict: the data of /invocations/000000/inputs/value" in done.err and done.err.count("\n") == 1
     # The whole copy of rank 1 is simulated.
     assert done.json["calls"][1]["recorded"] == [{"capture": str(captures / "b.h5"), "invocation": 0, "rank": "1"}]
@@ -234,7 +233,7 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     process.interrupt()
     out, shown = process.finish()
     result = json.loads((tmp_path / "result.json").read_text())
-    jsonschema.validate(result, SCHEMA)
+    check(result, "stress-many")
     assert process.returncode == 2 and result["interrupted"]
     assert out.splitlines()[1] == "Interrupted: this is the result so far."
     assert [call["label"] for call in result["calls"]] == ["test_a", "test_b"]
