@@ -13,9 +13,8 @@
 namespace msda::record {
 
 inline constexpr char kEvidenceKernel[] = "msda_record_evidence";
-inline constexpr unsigned kEvidenceThreads = 256;     // of a block
-inline constexpr size_t kMostEvidencePieces = 16;     // of a launch
-inline constexpr uint32_t kMostAdditions = 1u << 24;  // at an address: a word that says more was changed otherwise
+inline constexpr unsigned kEvidenceThreads = 256;  // of a block
+inline constexpr size_t kMostEvidencePieces = 16;  // of a launch
 
 // The type of the numbers that are added.
 enum class AddedType : uint32_t { kFloat32, kFloat64, kFloat16, kBfloat16 };

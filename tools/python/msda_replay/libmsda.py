@@ -12,7 +12,6 @@ DTYPES = {name: number for number, name in enumerate(FLOATS + INTEGERS)}
 DIALECTS = {"deformable_detr": 0, "msda_triton": 1, "grid_sample": 2}
 PADDINGS = {"zeros": 0, "border": 1}
 INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
-GRID_PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 SCATTER_SCALES = {"sum": 0, "mean": 1, "by_frequency": 2}
 RESIZES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3}
 MODES = {"deterministic": 0, "atomic": 1, "float64": 2, "mixed": 3}
