@@ -13,6 +13,7 @@
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/capture/reader.h"
 #include "recorder/capture/writer.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::tests {
 
@@ -21,15 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::Throws;
 using ::testing::ThrowsMessage;
 
-class CaptureFile : public ::testing::Test {
+class CaptureFile : public InAFolder {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "msda-capture-XXXXXX";
-    folder = mkdtemp(name.data());
-    path = folder + "/a.h5";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder); }
-
   static std::span<const std::byte> bytes_of(const std::vector<float>& values) {
     return std::as_bytes(std::span(values));
   }
@@ -100,7 +94,8 @@ class CaptureFile : public ::testing::Test {
     EXPECT_THAT([this] { read_all(); }, ThrowsMessage<Error>(HasSubstr(path)));
   }
 
-  std::string folder, path;
+  const std::string folder = folder_.string();
+  std::string path = folder + "/a.h5";
 };
 
 }  // namespace msda::tests

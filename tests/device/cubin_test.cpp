@@ -17,6 +17,7 @@
 
 #include "recorder/device/source_lines.h"
 #include "tests/device/made_cubin.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::record {
 namespace {
@@ -220,8 +221,8 @@ TEST(Atomics, NamesTakeNoMoreMemoryThanTheyMay) {
 // As the real tools write them.
 TEST(Cubin, OfNvcc) {
   if (access("/usr/local/cuda/bin/nvcc", X_OK) != 0) GTEST_SKIP() << "no nvcc here";
-  std::string folder = "/tmp/cubin-test-XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const tests::TemporaryFolder temporary;
+  const std::string folder = temporary.path.string();
   std::ofstream(folder + "/k.cu") << "__device__ int x; extern \"C\" __global__ void k(int* p) { *p = x; }\n";
   const auto run = [&](const std::string& options) {
     return std::system(("cd " + folder + " && /usr/local/cuda/bin/nvcc k.cu " + options).c_str());
@@ -237,7 +238,6 @@ TEST(Cubin, OfNvcc) {
   };
   const std::string cubin = read("k.cubin");
   const Guarded plain(read("plain.fatbin")), alone(cubin), small(read("small.fatbin"));
-  std::system(("rm -r " + folder).c_str());
   ASSERT_EQ(cubins_in(alone.data()).size(), 1u);
   EXPECT_EQ(text(cubins_in(alone.data())[0].bytes), cubin);
   EXPECT_THAT(functions_in(cubins_in(alone.data())[0].bytes), ElementsAre("k"));

@@ -17,6 +17,7 @@
 
 #include "tests/device/listed_instructions.h"
 #include "tests/device/made_cubin.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::record {
 namespace {
@@ -119,30 +120,23 @@ TEST(Instructions, OfDamagedCubinsAreHarmless) {
   }
 }
 
-// A file that a tool made; the folder is removed with this.
+// A file that a tool made.
 class Compiled {
  public:
-  explicit Compiled(const std::string& source) {
-    std::string pattern = (fs::temp_directory_path() / "instructions-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) folder_ = pattern;
-    std::ofstream(folder_ / "k.cu") << source;
-  }
-  ~Compiled() { fs::remove_all(folder_); }
-  Compiled(const Compiled&) = delete;
-  Compiled& operator=(const Compiled&) = delete;
+  explicit Compiled(const std::string& source) { std::ofstream(folder_.path / "k.cu") << source; }
 
   std::string cubin(const std::string& architecture) const {
     return output("/usr/local/cuda/bin/nvcc -cubin -arch=" + architecture + " k.cu -o k.cubin && cat k.cubin");
   }
   std::string output(const std::string& command) const {
-    const std::string whole = "cd '" + folder_.string() + "' && " + command + " > output";
+    const std::string whole = "cd '" + folder_.path.string() + "' && " + command + " > output";
     EXPECT_EQ(std::system(whole.c_str()), 0) << command;
-    std::ifstream file(folder_ / "output", std::ios::binary);
+    std::ifstream file(folder_.path / "output", std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
  private:
-  fs::path folder_;
+  tests::TemporaryFolder folder_;
 };
 
 // Kernels whose atomics are known from their source.

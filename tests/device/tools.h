@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/in_a_folder.h"
+
 namespace msda::record::test {
 
 inline std::span<const std::byte> as_span(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -29,16 +31,14 @@ inline bool has_cuda_compiler() { return has_ptxas() && access(kNvcc, X_OK) == 0
 // What a command makes, in a folder of its own that is removed, of the file "input" in the file "output"; empty if it
 // fails.
 inline std::string output_of(const std::string& command, const std::string& input) {
-  namespace fs = std::filesystem;
-  std::string folder = (fs::temp_directory_path() / "device-test-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return {};
+  const tests::TemporaryFolder temporary;
+  const std::string folder = temporary.path.string();
   std::ofstream(folder + "/input", std::ios::binary) << input;
   std::string output;
   if (std::system(("cd '" + folder + "' && " + command).c_str()) == 0) {
     std::ifstream file(folder + "/output", std::ios::binary);
     output.assign(std::istreambuf_iterator<char>(file), {});
   }
-  fs::remove_all(folder);
   return output;
 }
 // PTX for sm_80, of which ptxas makes code for any later architecture.

@@ -16,6 +16,7 @@
 #include "recorder/spool/follower.h"
 #include "recorder/spool/owned_descriptor.h"
 #include "recorder/spool/write_signals.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::tests {
 namespace {
@@ -23,21 +24,15 @@ namespace {
 namespace fs = std::filesystem;
 using spool::OwnedDescriptor;
 
-class Descriptors : public testing::Test {
+class Descriptors : public InAFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "msda-descriptors-XXXXXX").string();
-    folder = mkdtemp(pattern.data());
-  }
-  void TearDown() override { fs::remove_all(folder); }
   int open_new(const std::string& name) const {
-    return open((folder / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    return open((folder_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   }
   std::string content(const std::string& name) const {
-    std::ifstream file(folder / name);
+    std::ifstream file(folder_ / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  fs::path folder;
 };
 
 TEST_F(Descriptors, LieAboveWhatProgramsUse) {
@@ -56,7 +51,7 @@ TEST_F(Descriptors, AreGivenUpWhenTheNumberIsAnotherFiles) {
   ASSERT_EQ(dup2(theirs, number), number);
   EXPECT_EQ(owned.get(), -1);
   owned.close();
-  EXPECT_EQ(write(number, "data", 4), 4);  // it is still open
+  EXPECT_EQ(::write(number, "data", 4), 4);  // it is still open
   EXPECT_EQ(content("theirs"), "data");
   close(number);
   close(theirs);
@@ -67,12 +62,12 @@ TEST_F(Descriptors, AreReplacedByOneOfTheSameNumber) {
   OwnedDescriptor owned(open_new("a"));
   const int number = owned.get();
   close(number);
-  owned = OwnedDescriptor(open((folder / "a").c_str(), O_RDWR));
+  owned = OwnedDescriptor(open((folder_ / "a").c_str(), O_RDWR));
   EXPECT_EQ(owned.get(), number);
 }
 
 TEST_F(Descriptors, ASpoolGoesOnWhenTheProgramClosedIt) {
-  const std::string path = folder / "a.spool";
+  const std::string path = folder_ / "a.spool";
   spool::Appender appender;
   ASSERT_EQ(appender.open(path), 0);
   ASSERT_TRUE(appender.append(spool::End{1}));
@@ -90,11 +85,11 @@ TEST_F(Descriptors, ASpoolGoesOnWhenTheProgramClosedIt) {
 }
 
 TEST_F(Descriptors, ASpoolEndsWhereAnotherFileHasItsName) {
-  const std::string path = folder / "a.spool";
+  const std::string path = folder_ / "a.spool";
   spool::Appender appender;
   ASSERT_EQ(appender.open(path), 0);
   closefrom(3);
-  fs::rename(path, folder / "moved");
+  fs::rename(path, folder_ / "moved");
   std::ofstream(path) << "mine";
   EXPECT_FALSE(appender.append(spool::End{1}));
   EXPECT_EQ(appender.error(), EBADF);
@@ -110,10 +105,10 @@ TEST_F(Descriptors, AFailedWriteRaisesNoSignal) {
   close(ends[0]);
   {
     const spool::WriteSignalsHeld held;
-    EXPECT_EQ(write(ends[1], "x", 1), -1);
+    EXPECT_EQ(::write(ends[1], "x", 1), -1);
   }
   EXPECT_EQ(signals, 0);
-  EXPECT_EQ(write(ends[1], "x", 1), -1);  // the program's own write does
+  EXPECT_EQ(::write(ends[1], "x", 1), -1);  // the program's own write does
   EXPECT_EQ(signals, 1);
   // One that is pending already is the program's.
   sigset_t pipe_signal;
@@ -130,7 +125,7 @@ TEST_F(Descriptors, AFailedWriteRaisesNoSignal) {
 
 TEST_F(Descriptors, ALimitOnFileSizesIsAnErrorOfTheSpoolAlone) {
   spool::Appender appender;
-  ASSERT_EQ(appender.open(folder / "a.spool"), 0);
+  ASSERT_EQ(appender.open(folder_ / "a.spool"), 0);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit small{100, before.rlim_max};
@@ -143,7 +138,7 @@ TEST_F(Descriptors, ALimitOnFileSizesIsAnErrorOfTheSpoolAlone) {
 
 TEST_F(Descriptors, LinesGoToStandardErrorOnly) {
   const int before = dup(STDERR_FILENO);
-  const int log = open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  const int log = open((folder_ / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   const int data = open_new("data");
   record::note_standard_error();
   dup2(log, STDERR_FILENO);  // a redirection

@@ -20,6 +20,7 @@
 #include "recorder/capture/reader.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/writer/builder.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::tests {
 namespace {
@@ -27,20 +28,15 @@ namespace {
 namespace fs = std::filesystem;
 using namespace msda::record;
 
-class RecordingTest : public testing::Test {
+class RecordingTest : public InAFolder {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "msda-recording-XXXXXX").string();
-    folder = mkdtemp(pattern.data());
-    config.output = folder / "a.h5";
+    config.output = folder_ / "a.h5";
     config.stages = "none";
     config.ring_bytes = 1 << 20;
     config.writer = "";  // the spool stays
   }
-  void TearDown() override {
-    put_away();
-    fs::remove_all(folder);
-  }
+  void TearDown() override { put_away(); }
 
   // A recording lives as long as its process.
   void put_away() {
@@ -122,7 +118,7 @@ class RecordingTest : public testing::Test {
     }
   };
   std::vector<Held> capture() {
-    const std::string spool = folder / "a.h5.spool", output = folder / "built.h5";
+    const std::string spool = folder_ / "a.h5.spool", output = folder_ / "built.h5";
     Builder builder({spool, output, true, config.keep_last, "test", /*release=*/false});
     builder.finish();
     unfinished = builder.unfinished();
@@ -143,7 +139,6 @@ class RecordingTest : public testing::Test {
   }
 
   static constexpr char kImage[] = "machine code of two functions";
-  fs::path folder;
   Config config;
   std::unique_ptr<Recording> made;
   int64_t unfinished = 0;
@@ -236,7 +231,7 @@ TEST_F(RecordingTest, FunctionsOfOneImageHaveFactsOfTheirOwn) {
     launch_function("xxh3-128:b", "f", 30 + more);
   }
   EXPECT_EQ(capture().size(), 6u);
-  const capture::Reader reader(folder / "built.h5");
+  const capture::Reader reader(folder_ / "built.h5");
   auto kernels = reader.kernels();
   EXPECT_EQ(kernels.size(), 3u);
   capture::share_images(kernels);
@@ -281,8 +276,8 @@ TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
 
 // It was notified of the launch, and killed before it read it: what it shares with the program ends with the program.
 TEST_F(RecordingTest, WhatAWriterLeftThatEndedLateIsInTheSpool) {
-  const fs::path reported = folder / "told";
-  config.writer = folder / "writer";
+  const fs::path reported = folder_ / "told";
+  config.writer = folder_ / "writer";
   std::ofstream(config.writer) << "#!/bin/sh\nhead -c 1 >/dev/null\necho $$ > " << reported << "\nkill -KILL $$\n";
   fs::permissions(config.writer, fs::perms::owner_all);
   ASSERT_NE(recording().ring(), nullptr);
@@ -325,7 +320,7 @@ TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {
   EXPECT_FALSE(recording().is_over());
   config.keep_last = 0;
   put_away();
-  fs::remove(folder / "a.h5.spool");
+  fs::remove(folder_ / "a.h5.spool");
   for (int i = 0; i < 3; ++i) call(static_cast<float>(i), 0);
   EXPECT_FALSE(recording().is_over());
   recording().begin_call({{{"kernel", "k"}}, {}, {}, {}}, {tensor("value", std::vector<float>(1000))}, "");
@@ -378,7 +373,7 @@ TEST_F(RecordingTest, AForkedChildLeavesTheParentsRecordingAlone) {
   const pid_t child = fork();
   if (child == 0) {
     recording().forget_in_child();
-    _exit(fs::exists(folder / "a.h5.spool") ? 0 : 1);
+    _exit(fs::exists(folder_ / "a.h5.spool") ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -13,6 +13,7 @@
 #include "recorder/spool/checksum.h"
 #include "recorder/spool/follower.h"
 #include "recorder/spool/output.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::tests {
 namespace {
@@ -63,14 +64,9 @@ TEST(Messages, EveryCutAndEveryHugeSizeIsAnError) {
   }
 }
 
-class SpoolFile : public testing::Test {
+class SpoolFile : public InAFolder {
  protected:
-  void SetUp() override {
-    path = (std::filesystem::temp_directory_path() / ("msda_spool_test." + std::to_string(getpid()))).string();
-    std::filesystem::remove(path);
-  }
-  void TearDown() override { std::filesystem::remove(path); }
-  std::string path;
+  const std::string path = folder_ / "spool";
 };
 
 TEST_F(SpoolFile, FramesComeAsTheyWereAppended) {

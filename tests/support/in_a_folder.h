@@ -1,29 +1,47 @@
-// A fixture with a folder of its own, in which tests write the files of a machine that is not this one.
+// A folder of a test's own, alone and as a fixture.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 namespace msda::tests {
 
+// Removed with all that is in it when this goes.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "msda-test-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
+    path = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::filesystem::path path;
+};
+
 class InAFolder : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "msda-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void write(const std::filesystem::path& path, const std::string& text) const {
     std::filesystem::create_directories((folder_ / path).parent_path());
     std::ofstream(folder_ / path) << text;
   }
 
-  std::filesystem::path folder_;
+ private:
+  TemporaryFolder temporary_;
+
+ protected:
+  const std::filesystem::path folder_ = temporary_.path;
 };
 
 }  // namespace msda::tests

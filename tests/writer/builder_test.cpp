@@ -10,6 +10,7 @@
 
 #include "recorder/capture/reader.h"
 #include "recorder/spool/appender.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::tests {
 namespace {
@@ -18,18 +19,14 @@ namespace fs = std::filesystem;
 using namespace msda::spool;
 using record::Builder;
 
-class BuilderTest : public testing::Test {
+class BuilderTest : public InAFolder {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "builder-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     settings_.spool = folder_ / "a.spool";
     settings_.output = folder_ / "a.h5";
     settings_.release = false;
     ASSERT_EQ(spool_.open(settings_.spool), 0);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   // Tensors are one byte; without `before` there is no outputs_before.
   void call(uint64_t invocation, uint32_t attempt, int output, std::optional<int> before = {}) {
@@ -79,7 +76,6 @@ class BuilderTest : public testing::Test {
     }
     return calls;
   }
-  fs::path folder_;
   std::string kernel_digest_;
   Builder::Settings settings_;
   Appender spool_;

@@ -15,26 +15,22 @@
 #include "recorder/tensors/tensor.h"
 #include "recorder/writer/builder.h"
 #include "spool_material.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::tests {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace msda::spool;
 using record::Builder;
 
-class DamagedSpool : public testing::Test {
+class DamagedSpool : public InAFolder {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "damaged-spool-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     settings_.spool = folder_ / "a.spool";
     settings_.output = folder_ / "a.h5";
     settings_.force = true;
     settings_.release = false;
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   // The invocations, or -1 and the error.
   int64_t recover() {
@@ -71,7 +67,6 @@ class DamagedSpool : public testing::Test {
     return frames;
   }
 
-  fs::path folder_;
   Builder::Settings settings_;
   std::string error_;
 };

@@ -12,23 +12,20 @@
 #include <optional>
 
 #include "recorder/spool/appender.h"
+#include "tests/support/in_a_folder.h"
 
 namespace msda::tests {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace msda::spool;
 using record::Item;
 using record::Payloads;
 
-class PayloadsTest : public testing::Test {
+class PayloadsTest : public InAFolder {
  protected:
   static constexpr uint64_t kBlockBytes = 4096;
 
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "payloads-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     ASSERT_EQ(spool_.open(folder_ / "a.spool"), 0);
     follower_.emplace(folder_ / "a.spool");
     file_ = memfd_create("payloads", MFD_CLOEXEC);
@@ -36,7 +33,6 @@ class PayloadsTest : public testing::Test {
   void TearDown() override {
     payloads_.reset();
     munmap(memory_, kMostBytes);
-    fs::remove_all(folder_);
   }
 
   // As the target does: the header, and blocks that hold their own number.
@@ -73,7 +69,6 @@ class PayloadsTest : public testing::Test {
   RingHeader& header() { return *reinterpret_cast<RingHeader*>(memory_); }
 
   static constexpr uint64_t kMostBytes = RingHeader::kBytes + 2048 * kBlockBytes;
-  fs::path folder_;
   Appender spool_;
   std::optional<Follower> follower_;
   int file_ = -1;

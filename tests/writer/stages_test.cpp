@@ -17,6 +17,7 @@
 #include "recorder/spool/appender.h"
 #include "recorder/writer/builder.h"
 #include "recorder/writer/summarize.h"
+#include "tests/support/in_a_folder.h"
 #include "tests/support/problem.h"
 
 namespace msda::tests {
@@ -145,14 +146,8 @@ TEST(Differences, OverNumbersThatAreFiniteInBoth) {
   EXPECT_EQ(found.largest_relative_difference->index, (std::vector<int64_t>{8}));
 }
 
-class StagesOfACall : public ::testing::Test {
+class StagesOfACall : public InAFolder {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "msda-stages-XXXXXX";
-    folder = mkdtemp(name.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(folder); }
-
   static std::map<std::string, capture::TensorView> inputs_of(const Problem& problem) {
     std::map<std::string, capture::TensorView> inputs;
     const auto add = [&](const char* name, const OwnedTensor& tensor) {
@@ -181,7 +176,7 @@ class StagesOfACall : public ::testing::Test {
     return capture::Reader(path);
   }
 
-  std::string folder;
+  const std::string folder = folder_.string();
 };
 
 // With any amount of memory, down to a sample at a time, and a channel of a level at a time, the file has the same
