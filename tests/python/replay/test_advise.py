@@ -6,22 +6,21 @@ import operator
 import numpy as np
 import pytest
 from conftest import SOURCE
+from support import schemas
 from support.library_test import as_library_tests_do, recorded  # noqa: F401
 from support.own_operators import call as segment_sum  # noqa: F401 (a fixture)
 from support.problems import backward
 from support.scatter_calls import imported  # noqa: F401 (a fixture)
-from support.schemas import check
 
 from msda_replay import read_capture, write_capture
 from msda_replay.importer import import_case
-
 
 
 @pytest.fixture
 def advise(replay):
     def run(capture, *options):
         result = replay("advise", capture, "--json", "-", *options, expect=0).json
-        check(result, "advise")
+        schemas.check(result, "advise")
         return result
 
     return run
@@ -225,7 +224,7 @@ def test_nearest_is_masked_at_ties(tmp_path, replay, padding):
     text = replay("advise", path, "--runs", 40, "--seed", 1, "--json", tmp_path / "a.json", expect=0).out
     assert text.startswith("Set grad_output to 0 for samples within") and "cell boundary" not in text
     result = json.loads((tmp_path / "a.json").read_text())
-    check(result, "advise")
+    schemas.check(result, "advise")
     advised = result["advised"]
     assert result["as_it_is"]["failure_probability"]["failures"] > 0 and advised["failure_probability"]["failures"] == 0
     assert advised["atol"] == 1e-4 and advised["mask"] == "grad_output" and advised["units"] >= 1

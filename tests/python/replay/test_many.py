@@ -14,7 +14,6 @@ from support.schemas import check
 from msda_replay import Invocation, write_capture
 
 
-
 def make_capture(path, seed, wrong=(), rank=None, label=""):
     """A call whose gradients of the locations of some queries are doubled. Returns how many elements that are not 0."""
     inputs = make_problem(np.random.default_rng(seed))
