@@ -1,9 +1,9 @@
 #include "recorder/adapters/user_operator.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
+#include "kernels/operator_rows.h"
 #include "recorder/adapters/user_node.h"
 #include "recorder/adapters/user_spec.h"
 
@@ -11,8 +11,6 @@ namespace msda::adapters {
 namespace {
 
 constexpr size_t kMostAddends = 16, kMostWhere = 16, kMostWeights = 8, kLongestPath = 4096;
-// What commands and results know by these names is built in.
-constexpr std::array kBuiltIn{"msda", "grid_sample", "scatter_add", "interpolate", "roi_align"};
 
 bool is_real(ScalarType type) { return type == ScalarType::kFloat32 || type == ScalarType::kFloat64; }
 
@@ -76,7 +74,7 @@ class OperatorReader {
     }
     const Node name = node_.at("name");
     result_.name = name.identifier();
-    if (std::ranges::find(kBuiltIn, result_.name) != kBuiltIn.end()) {
+    if (std::ranges::find(kernels::kOperatorNames, result_.name) != std::end(kernels::kOperatorNames)) {
       name.fail("is \"" + result_.name + "\", which is built in; give the operator another name");
     }
     if (library) {

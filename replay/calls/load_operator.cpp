@@ -14,6 +14,7 @@
 #include "replay/base/errors.h"
 #include "replay/calls/facts.h"
 #include "replay/calls/load_scatter.h"
+#include "replay/calls/operator_row.h"
 #include "replay/own/own_operator.h"
 
 namespace msda::replay {
@@ -108,16 +109,12 @@ msda_dialect dialect_from(const std::string& name, const std::string& where) {
 }
 
 std::string operator_of(const capture::Invocation& invocation) {
-  const capture::CallFacts& facts = invocation.facts;
-  if (!facts.dialect.empty()) return "msda";
-  if (const OwnOperator* own = own_operator_of(invocation)) return own->name();
-  const auto has = [&](auto... names) { return ((find(invocation.inputs, names) != nullptr) && ...); };
-  if (facts.texts.contains("interpolation") && has("input", "grid", "grad_output")) return "grid_sample";
-  if (facts.integers.contains("dim_size") && has("index", "source")) return "scatter_add";
-  if (facts.texts.contains("mode") && facts.integers.contains("input_width") && has("grad_output"))
-    return "interpolate";
-  if (facts.texts.contains("spatial_scale") && has("boxes", "grad_output")) return "roi_align";
-  return "";
+  if (const OwnOperator* own = own_operator_of(invocation); own != nullptr && invocation.facts.dialect.empty()) {
+    return own->name();
+  }
+  const auto rows = operator_rows();
+  const auto found = std::ranges::find_if(rows, [&](const OperatorRow& row) { return row.marks(invocation); });
+  return found == rows.end() ? "" : found->name;
 }
 
 std::string why_too_large(const capture::Invocation& invocation, const std::string& where, const GetInput& input) {

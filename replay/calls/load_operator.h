@@ -10,8 +10,8 @@
 
 namespace msda::replay {
 
-// Returns the operator whose backward the invocation is: "msda", "grid_sample", "scatter_add", "interpolate",
-// "roi_align"; empty for a kernel of no operator that is known.
+// Returns the operator whose backward the invocation is, "grid_sample", by the marks of its row; empty for a kernel of
+// no operator that is known.
 std::string operator_of(const capture::Invocation& invocation);
 
 // The input of that name; throws BadInput if there is none.

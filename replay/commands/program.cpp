@@ -14,6 +14,7 @@
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
+#include "replay/calls/operator_row.h"
 #include "replay/commands/commands.h"
 
 namespace msda::replay {
@@ -51,8 +52,8 @@ int parse_and_run(int argc, char** argv) {
       "Finds out why the results of a GPU program vary or are wrong.\n"
       "survey: which launches vary. diff: at which launch two runs part. run: why the results of a recorded call "
       "drift,\n"
-      "of multi-scale deformable attention, grid_sample, scatter_add, interpolate, roi_align, or an operator of your "
-      "own.",
+      "of " +
+          operator_titles() + ", or an operator of your own.",
       "msda-replay");
   app.footer(
       "Exit status: 0 within tolerance, 1 drift found, 2 bad usage or bad input, 3 mode or device not available here.");

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "analysis/model/dialects.h"
 #include "analysis/model/owned_side.h"
 #include "kernels/names.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/operator_row.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
@@ -33,9 +35,9 @@ msda_dtype ExportedCall::type_of_expected() const {
 
 std::vector<KeyedTensor> ExportedCall::tensors(bool of_finding) const {
   std::vector<KeyedTensor> all;
-  const bool is_roi_align = operator_of(invocation()) == "roi_align";
+  const OperatorRow* row = row_of(operator_of(invocation()));
   for (const auto& [name, tensor] : call().all_inputs()) {
-    if (of_finding && is_roi_align && name == std::string_view("input")) continue;  // its gradient does not read it
+    if (of_finding && row != nullptr && std::ranges::find(row->only_shapes, name) != row->only_shapes.end()) continue;
     all.push_back({name, tensor});
   }
   if (!of_finding && level_start_index) {

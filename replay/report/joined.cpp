@@ -10,6 +10,7 @@
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
 #include "replay/base/words.h"
+#include "replay/calls/operator_row.h"
 
 namespace msda::replay {
 
@@ -18,27 +19,41 @@ using analysis::thousands;
 
 namespace {
 
-// What groups must have in common to be joined: members of a group, and of its invocation. Conventions that differ with
-// the sizes of a call are not among them.
+// What groups must have in common to be joined: members of a group, and of its invocation.
 constexpr std::initializer_list<const char*> kOfGroup = {"tensor", "cause", "at_fault", "advisory"};
-constexpr std::initializer_list<const char*> kOfInvocation = {
-    "operator", "kernel",       "dialect", "padding_mode",   "align_corners", "interpolation",
-    "reduce",   "include_self", "mode",    "sampling_ratio", "aligned"};
+
+// Returns the members of an invocation: operator, kernel, and the conventions that do not differ with the sizes of a
+// call.
+const std::vector<std::string>& grouping_members() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> names{"operator", "kernel"};
+    for (const OperatorRow& row : operator_rows()) {
+      for (const ConventionRow& convention : row.conventions) {
+        if (convention.groups && std::ranges::find(names, convention.name) == names.end()) {
+          names.push_back(convention.name);
+        }
+      }
+    }
+    return names;
+  }();
+  return all;
+}
 
 bool is_advice(const Json& group) { return group.contains("advisory"); }
 
 // Copies what is there.
-void copy_some(const Json& from, Json& to, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
+template <class Names = std::initializer_list<const char*>>
+void copy_some(const Json& from, Json& to, const Names& names) {
+  for (const auto& name : names) {
     if (from.contains(name)) to[name] = from[name];
   }
 }
 
 bool same_place(const Json& a, const Json& b) {
-  const auto is_same = [&](const char* name) {
+  const auto is_same = [&](const std::string& name) {
     return a.contains(name) == b.contains(name) && (!a.contains(name) || a[name] == b[name]);
   };
-  return std::ranges::all_of(kOfGroup, is_same) && std::ranges::all_of(kOfInvocation, is_same) &&
+  return std::ranges::all_of(kOfGroup, is_same) && std::ranges::all_of(grouping_members(), is_same) &&
          is_same("tolerance_given");
 }
 
@@ -252,7 +267,7 @@ Json shortened(const Json& result) {
       Json kept;
       copy_some(group, kept, kOfGroup);
       copy_some(group, kept, {"count"});
-      copy_some(invocation, kept, kOfInvocation);
+      copy_some(invocation, kept, grouping_members());
       copy_some(group, kept, {"shared", "help", "stages"});
       kept["tolerance_given"] = !invocation["tolerance"].is_null();
       kept["worst"]["invocation"] = invocation["id"];

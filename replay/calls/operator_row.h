@@ -1,0 +1,38 @@
+// The rows of the operators: what analysis/operators/*/schema.json says of tensors and conventions.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "recorder/capture/capture.h"
+
+namespace msda::replay {
+
+enum class ConventionKind { kText, kReal, kInteger, kFlag };
+
+struct ConventionRow {
+  std::string name;
+  ConventionKind kind;
+  bool groups;  // findings are grouped by it: it is not a size, and does not follow from one
+};
+
+struct OperatorRow {
+  std::string name;
+  std::string title;  // what --help calls it
+  std::vector<ConventionRow> conventions;
+  std::vector<std::string> mark_conventions, mark_inputs;  // all calls of the operator have them
+  std::vector<std::string> only_shapes;                    // inputs of which no gradient depends on the values
+
+  // Returns whether the invocation has what marks calls of the operator.
+  bool marks(const capture::Invocation& invocation) const;
+};
+
+// Returns the rows in the order of docs/operators.md.
+std::span<const OperatorRow> operator_rows();
+// Returns null for an operator without a row.
+const OperatorRow* row_of(const std::string& operator_name);
+// "multi-scale deformable attention, grid_sample, scatter_add": all of them.
+std::string operator_titles();
+
+}  // namespace msda::replay
