@@ -3,10 +3,11 @@
 import argparse
 import sys
 
-from .archive_keys import GRID_PADDING_MODES, INTERPOLATIONS
 from .capture import DIALECTS, CaptureError
 from .importer import import_case
+from .operator_rows import ROWS
 
+_OF_GRID_SAMPLE = ROWS["grid_sample"].conventions
 _MOST_NAMES = 10  # of unused members that are named
 
 
@@ -16,19 +17,29 @@ def _print(text):
     print(f"msda_replay: {line}", file=sys.stderr)
 
 
+def _keys_by_operator():
+    """Returns a line for each operator."""
+    lines = []
+    for row in ROWS.values():
+        optional = [f"{name} if wanted" for name in row.named("optional")]
+        lines.append(f"{row.name}: {', '.join((*row.named('input'), *optional))}; gradients {', '.join(row.named('gradient'))}; "
+                     f"scalars {', '.join(row.conventions)}")
+    return "\n".join(lines)
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python3 -m msda_replay", description="Capture files of msda-replay in Python.")
     commands = parser.add_subparsers(dest="command", required=True)
     importer = commands.add_parser(
-        "import", help="make a capture of a NumPy .npz archive", description=import_case.__doc__,
+        "import", help="make a capture of a NumPy .npz archive", description=import_case.__doc__, epilog=_keys_by_operator(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     importer.add_argument("archive", metavar="CASE.npz")
     importer.add_argument("-o", "--output", required=True, metavar="CASE.h5")
     importer.add_argument("--dialect", choices=DIALECTS, help="conventions of the kernel under test")
-    importer.add_argument("--padding-mode", choices=GRID_PADDING_MODES, help="what lies beyond the image's border")
+    importer.add_argument("--padding-mode", choices=_OF_GRID_SAMPLE["padding_mode"]["values"], help="what lies beyond the image's border")
     importer.add_argument("--align-corners", choices=("true", "false"), help="whether coordinates span the centres of the corner pixels")
-    importer.add_argument("--interpolation", choices=INTERPOLATIONS, help="of grid_sample")
+    importer.add_argument("--interpolation", choices=_OF_GRID_SAMPLE["interpolation"]["values"], help="of grid_sample")
     importer.add_argument("--reference-dialect", choices=DIALECTS, help="conventions of the reference")
     importer.add_argument("--force", action="store_true", help="replace the output file if it exists")
     chosen = parser.parse_args(arguments)

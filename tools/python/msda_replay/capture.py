@@ -21,6 +21,7 @@ from . import contents
 from .digest import digest
 from .libmsda import DTYPES
 from .memory import free_memory
+from .operator_rows import ROWS
 
 Path = Union[str, os.PathLike[str]]
 FORMAT = "msda-capture"
@@ -29,34 +30,10 @@ _MOST_COMPRESSED = 1032  # bytes in one of deflate
 ALWAYS_FREE = 1 << 26  # bytes of memory; to ask the system for each small tensor takes long
 _READ_LESS = "read a part of it (open_capture reads what is indexed, as in tensor[0]), or use a machine with more memory"
 
-_VALUE = ("batch", "pixel", "head", "channel")
-_LOCATIONS = ("batch", "query", "head", "level", "point", "xy")
-_WEIGHTS = ("batch", "query", "head", "level", "point")
-_OUTPUT = ("batch", "query", "head", "channel")
-DIMENSIONS = {
-    "value": _VALUE,
-    "spatial_shapes": ("level", "height_width"),
-    "level_start_index": ("level",),
-    "sampling_locations": _LOCATIONS,
-    "attention_weights": _WEIGHTS,
-    "output": _OUTPUT,
-    "grad_output": _OUTPUT,
-    "grad_value": _VALUE,
-    "grad_sampling_locations": _LOCATIONS,
-    "grad_attention_weights": _WEIGHTS,
-}
-STAGE_DIMENSIONS = {
-    "pixel_coordinates": _LOCATIONS,
-    "cell": _LOCATIONS,
-    "interpolation_weights": (*_WEIGHTS, "corner"),
-    "corner_values": (*_WEIGHTS, "corner", "channel"),
-    "sampled_value": (*_WEIGHTS, "channel"),
-    "value_contributions": (*_WEIGHTS, "corner", "channel"),
-}
-INPUTS = ("value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output")
-GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
-DIALECTS = ("deformable_detr", "msda_triton", "grid_sample")
-PADDING_MODES = ("zeros", "border")
+_MSDA = ROWS["msda"]
+DIMENSIONS = {name: _MSDA.dimensions(name, ()) for name in _MSDA.tensors}
+INPUTS = _MSDA.named("input")
+DIALECTS, PADDING_MODES = (tuple(_MSDA.conventions[name]["values"]) for name in ("dialect", "padding_mode"))
 
 # A row of /run/seeds.
 _SEED = np.dtype([("time", "S32"), ("source", "S24"), ("value", "<u8"), ("invocation", "<i8")])

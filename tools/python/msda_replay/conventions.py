@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import archive_keys
-from .capture import DIALECTS, PADDING_MODES, Invocation, write_capture
+from .capture import Invocation, write_capture
 from .command import CommandError, run
 from .reading import open_capture
+from .scalars import fact_of
 
 _SAMPLES = 4096  # that are replayed
 _RELATIVE = 1e-6  # differences below this, of a value or of the typical value, show nothing
@@ -33,25 +33,22 @@ class Fit:
     replay: dict
 
 
-def _candidates(schema, stated, rank):
+def _candidates(schema, stated):
     """Returns all conventions that agree with the stated ones."""
-    if schema is archive_keys.MSDA:
-        values = {"dialect": DIALECTS, "padding_mode": PADDING_MODES, "align_corners": (False, True)}
-    else:
-        interpolations = archive_keys.INTERPOLATIONS if rank == 4 else archive_keys.INTERPOLATIONS[:2]
-        values = {"interpolation": interpolations, "padding_mode": archive_keys.GRID_PADDING_MODES, "align_corners": (False, True)}
+    values = {name: schema.conventions[name].get("values", (False, True)) for name in schema.fitted}
     every = [dict(zip(values, choice)) for choice in itertools.product(*values.values())]
-    return [entry for entry in every if is_possible(entry) and all(entry[name] == value for name, value in stated.items())]
+    return [entry for entry in every if _is_possible(schema, entry) and all(entry[name] == value for name, value in stated.items())]
 
 
-def is_possible(conventions):
-    """Returns whether they are possible: deformable_detr knows zeros padding and no align_corners."""
-    return conventions.get("dialect") != "deformable_detr" or (conventions["padding_mode"] == "zeros" and not conventions["align_corners"])
+def _is_possible(schema, conventions):
+    """Returns whether some kernel follows them: deformable_detr, for example, knows zeros padding and no align_corners."""
+    stated = {"axes": len(schema.axes), **conventions}
+    return not any(all(stated[name] == value for name, value in rule.items()) for rule in schema.row.impossible)
 
 
 def _some_samples(schema, inputs, observed):
     """Returns the inputs and the gradients of some samples. grad_value and grad_input are sums over all samples, and are left out."""
-    if schema is not archive_keys.MSDA:
+    if not schema.has_dialect:
         return inputs, {name: array for name, array in observed.items() if name == "grad_grid"} or observed
     batch, queries, *others = inputs["attention_weights"].shape
     count = max(1, _SAMPLES // max(1, batch * math.prod(others)))
@@ -66,9 +63,9 @@ def _some_samples(schema, inputs, observed):
 
 
 def _invocation(schema, inputs, outputs, conventions):
-    if schema is archive_keys.MSDA:
+    if schema.has_dialect:
         return Invocation(inputs, outputs, **conventions)
-    return Invocation(inputs, outputs, "", facts={**conventions, "align_corners": int(conventions["align_corners"])})
+    return Invocation(inputs, outputs, "", facts={name: fact_of(schema.conventions[name], value) for name, value in conventions.items()})
 
 
 def _typical(array):
@@ -114,7 +111,7 @@ def _is_nearer(fit, another, observed):
 
 def _spelled(source, schema, conventions, missing):
     names = missing
-    if schema is archive_keys.MSDA and "dialect" in missing and conventions["dialect"] == "deformable_detr":
+    if "dialect" in missing and conventions["dialect"] == "deformable_detr":
         names = ["dialect"]  # which says the rest
     return " ".join(source.spelled(name, conventions[name]) for name in names)
 
@@ -139,14 +136,14 @@ def _placeholders(source, schema, missing):
 
 def choose(source, schema, scalars, inputs, observed):
     """Returns the call's conventions, and a sentence on what was found out, or nothing."""
-    stated = {name: scalars[name] for name in schema.conventions if name in scalars}
+    stated = {name: scalars[name] for name in schema.fitted if name in scalars}
     if "align_corners" in stated:
         stated["align_corners"] = bool(stated["align_corners"])
     if stated.get("dialect") == "deformable_detr":
         stated = {"padding_mode": "zeros", "align_corners": False, **stated}
-    missing = [name for name in schema.conventions if name not in stated]
+    missing = [name for name in schema.fitted if name not in stated]
     if not missing:
-        if not is_possible(stated):
+        if schema.has_dialect and not _is_possible(schema, stated):
             source.fail(source.noun, "is of dialect deformable_detr, which has padding_mode zeros and align_corners false only")
         return stated, ""
     inputs, some = _some_samples(schema, inputs, observed)
@@ -155,7 +152,7 @@ def choose(source, schema, scalars, inputs, observed):
         why_unknown = "there are no observed gradients of samples"
     else:
         try:
-            fits = _fits(schema, inputs, some, _candidates(schema, stated, len(inputs[schema.inputs[0]].shape)))
+            fits = _fits(schema, inputs, some, _candidates(schema, stated))
         except CommandError as error:
             why_unknown = str(error).splitlines()[0]
     if missing == ["dialect"] and source.takes_measured_dialect:

@@ -41,14 +41,13 @@ def read_call(source, given=None):
     results = {}
     if sections["reference"] or notes:
         # Without a dialect the format's rule for references applies: grid_sample.
-        of_reference = scalars.get("reference_dialect", "grid_sample") if schema is archive_keys.MSDA else ""
+        of_reference = scalars.get("reference_dialect", "grid_sample") if schema.has_dialect else ""
         results["reference"] = Result(sections["reference"], "reference", of_reference, notes)
     label = {"label": scalars["label"]} if scalars.get("label") else {}
-    if schema is archive_keys.MSDA:
+    if schema.has_dialect:
         fields: Dict[str, Any] = {**chosen, "facts": label}
     else:
-        facts = {**chosen, "align_corners": int(chosen["align_corners"])} if chosen else facts_of(source, schema, scalars)
-        fields = {"dialect": "", "facts": {**facts, **label}}
+        fields = {"dialect": "", "facts": {**facts_of(source, schema, {**scalars, **chosen}), **label}}
     return Invocation(
         inputs=inputs, outputs=sections["observed"], outputs_before=sections["before"], results=results,
         kernel=scalars.get("kernel", ""), atol=scalars.get("atol"), rtol=scalars.get("rtol"), **fields,
@@ -61,17 +60,11 @@ def import_case(source: _Path, target: _Path, dialect: Optional[str] = None, ref
     """Writes the capture `target` from the archive `source`; returns the archive's unused keys, and what was found out about the
     conventions (empty: the archive states them).
 
-    Keys of a call of deformable attention: the inputs (value, spatial_shapes, sampling_locations, attention_weights, grad_output, and if wanted
-    level_start_index); observed_<gradient>, what the kernel under test returned; reference_<gradient>, what it was compared
-    with, and reference_max_abs_diff_<gradient>, a number about one; before_<gradient>, the output buffers before
-    the launch; and the scalars dialect, padding_mode, align_corners, reference_dialect, atol, rtol, kernel, label. With the text
-    "grid_sample" as operator: input, grid, grad_output, and the same with grad_input and grad_grid for gradients; its scalars are
-    interpolation, padding_mode, align_corners, atol, rtol, kernel, label. With "scatter_add": index, source and if wanted self, with
-    the gradient sum, and the scalars dim, dim_size, reduce (sum, mean), include_self, wraps_negative, padding_idx,
-    scale_grad_by_freq. With "interpolate": grad_output, the gradient grad_input, and the scalars mode, align_corners, input_depth,
-    input_height, input_width, scale_depth, scale_height, scale_width. With "roi_align": boxes, grad_output and if wanted input, the
-    gradient grad_input, and the scalars spatial_scale, sampling_ratio, aligned, input_batch, input_height, input_width. The flags replace the archive's conventions.
-    Conventions that neither states are asked for, not guessed. Only these members are read. Raises CaptureError.
+    The keys of an archive: the operator's name as operator (msda if there is none), its inputs, and its conventions as scalars. For each
+    gradient observed_<gradient>, what the kernel under test returned; reference_<gradient>, what it was compared with; and
+    before_<gradient>, the output buffer before the launch. The scalars atol, rtol, kernel, label; for msda also reference_dialect, and
+    reference_max_abs_diff_<gradient>, a number about a reference. The flags replace the archive's conventions. Conventions that neither
+    states are asked for, not guessed. Only these members are read. Raises CaptureError.
     """
     given = {"dialect": dialect, "reference_dialect": reference_dialect, "padding_mode": padding_mode, "align_corners": align_corners,
              "interpolation": interpolation}

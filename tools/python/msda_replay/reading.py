@@ -9,6 +9,7 @@ import numpy as np
 from . import operators
 from .capture import CaptureError
 from .isolated import IsolatedFile
+from .operator_rows import ROWS
 from .results import Findings
 
 
@@ -159,10 +160,10 @@ class Call:
         return tuple(described["labels"]) if all(described["labels"]) else operators.dimensions_of(self.operator, name, len(described["shape"]))
 
     def __repr__(self) -> str:
-        words = [self.operator or "kernel", self.dialect, self.facts.get("interpolation", "")]
-        words += [self.facts.get("reduce", "")] if self.operator == "scatter_add" else []
-        words += [self.facts["mode"]] if self.operator == "interpolate" else []
-        if self.operator in ("msda", "grid_sample"):
+        conventions = ROWS[self.operator].conventions if self.operator in ROWS else {}
+        texts = [name for name, convention in conventions.items() if convention["kind"] == "text" and name != "padding_mode"]
+        words = [self.operator or "kernel", *(self.facts.get(name, "") for name in texts)]
+        if "padding_mode" in conventions:
             words += [f"padding {self.padding_mode}", f"align_corners {str(self.align_corners).lower()}"]
         deciding = ("value", "input", "source", "grad_output", *self.inputs)
         first = next((self.inputs[name] for name in deciding if name in self.inputs), None)

@@ -83,12 +83,10 @@ class _Arguments:
 def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **call: Any) -> None:
     """Writes a capture of one backward call.
 
-    The arguments are the keys of an archive (docs/python.md): the inputs value, spatial_shapes, sampling_locations,
-    attention_weights, grad_output; observed_grad_value and so on, what the kernel returned; reference_grad_value and so on, what the
-    test compares with; dialect, padding_mode, align_corners; atol, rtol, kernel, label. With operator="grid_sample": input, grid,
-    grad_output, observed_grad_input, observed_grad_grid, interpolation, padding_mode, align_corners; scatter_add, interpolate and roi_align
-    as the document lists them. Tensors are torch tensors
-    (bfloat16, too, on any device) or NumPy arrays. Raises CaptureError and leaves no file behind."""
+    The arguments are the keys of an archive (docs/python.md): operator="roi_align", for example (msda if there is none), the operator's
+    inputs and conventions; observed_grad_value and so on, what the kernel returned; reference_grad_value and so on, what the test
+    compares with; atol, rtol, kernel, label. Tensors are torch tensors (bfloat16, too, on any device) or NumPy arrays. Raises
+    CaptureError and leaves no file behind."""
     source = _Arguments(os.fspath(path), call)
     schema = keys_of(source)
     unknown = sorted(set(call) - {*schema.tensors, *schema.scalars})

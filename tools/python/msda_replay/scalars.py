@@ -2,6 +2,7 @@
 
 from . import archive_keys
 from .libmsda import MAX_RANK
+from .operator_rows import ROWS
 
 
 def read_scalar(source, name, valid):
@@ -23,50 +24,56 @@ def read_scalar(source, name, valid):
 
 def keys_of(source):
     """Returns the keys of the source's operator."""
-    operator = read_scalar(source, "operator", archive_keys.OPERATOR) if "operator" in source else "msda"
-    if operator == "msda":
-        return archive_keys.MSDA
+    row = ROWS[read_scalar(source, "operator", archive_keys.OPERATOR) if "operator" in source else "msda"]
+    if not row.axes:
+        return archive_keys.Keys(row, (), None, {})
+    ranks = {name: len(source.header(name).shape) for name in row.named("input") if name in source}
+    for name, rank in ranks.items():
+        if rank > MAX_RANK:
+            source.fail(name, f"has rank {rank}; operators take at most {MAX_RANK} dimensions")
+    deciding = row.axes["tensor"]
+    axes = row.axes_of(deciding, ranks.get(deciding))
+    return archive_keys.Keys(row, axes, _chosen_axis(source, row, axes), ranks)
 
-    def rank(key, otherwise):
-        found = len(source.header(key).shape) if key in source else otherwise
-        if found > MAX_RANK:
-            source.fail(key, f"has rank {found}; operators take at most {MAX_RANK} dimensions")
-        return found
 
-    if operator == "grid_sample":
-        return archive_keys.grid_sample(5 if rank("input", 4) == 5 else 4)
-    if operator == "interpolate":
-        return archive_keys.interpolate(min(max(rank("grad_output", 4), 3), 5))
-    if operator == "roi_align":
-        return archive_keys.ROI_ALIGN
-    dim, of_source = read_scalar(source, "dim", archive_keys.INTEGER) if "dim" in source else 0, max(1, rank("source", 1))
-    if not -of_source <= dim < of_source:
-        source.fail("dim", f"is {dim}, and source has {of_source} dimensions")
-    return archive_keys.scatter_add(of_source, rank("index", 1), dim % of_source)
+def _chosen_axis(source, row, axes):
+    """Returns the number of the axis that a convention of the operator chooses, if it has one."""
+    name = row.axes.get("chosen_by")
+    if name is None:
+        return None
+    chosen = read_scalar(source, name, archive_keys.INTEGER) if name in source else row.conventions[name]["default"]
+    if not -len(axes) <= chosen < len(axes):
+        source.fail(name, f"is {chosen}, and {row.axes['tensor']} has {len(axes)} dimensions")
+    return chosen % len(axes)
+
+
+def fact_of(convention, value):
+    """Returns a convention as captures hold it: real numbers are texts, flags integers."""
+    return value if convention["kind"] == "text" else repr(float(value)) if convention["kind"] == "real" else int(value)
 
 
 def facts_of(source, schema, scalars):
-    """Returns a call's attributes, for an operator with customary conventions: these, the archive's, and sizes from its shapes."""
-    for name in schema.required:
-        if name not in scalars:
+    """Returns a call's attributes: the conventions that are stated, or else what they are by default or by the tensors' shapes."""
+    facts = {}
+    for name, convention in schema.conventions.items():
+        value = scalars.get(name, convention.get("default"))
+        if value is None and "extent_of" in convention:
+            value = _extent(source, schema, *convention["extent_of"])
+            if value is None:
+                source.fail(source.noun, f"has neither {name} nor a tensor of the shape of {convention['extent_of'][0]}")
+        elif value is None and convention.get("required"):
             source.fail(source.noun, f"does not state {name}, on which the result depends: {schema.scalars[name][1]}")
-    facts = {name: value for name, value in scalars.items() if name not in ("operator", "atol", "rtol", "kernel", "label")}
-    # Attributes are texts and integers.
-    facts = {name: value if isinstance(value, str) else repr(float(value)) if name in archive_keys.FRACTIONS else int(value)
-             for name, value in facts.items()}
-    facts = {**schema.facts, **facts}
-    if schema.name == "scatter_add":
-        facts["dim"] = schema.facts["dim"]
-        known = [key for key in schema.tensors if schema.dimensions[schema.tensors[key]] == schema.dimensions["sum"] and key in source]
-        if known:
-            facts.setdefault("dim_size", source.header(known[0]).shape[facts["dim"]])
-        if "dim_size" not in facts:
-            source.fail(source.noun, "has neither dim_size nor a tensor of the sum's shape")
-    if schema.name in ("interpolate", "roi_align"):
-        known = [key for key in schema.tensors if schema.tensors[key] in ("input", "grad_input") and key in source]
-        for number, axis in enumerate(schema.dimensions["grad_input"]):
-            if known and f"input_{axis}" in schema.scalars:
-                facts.setdefault(f"input_{axis}", source.header(known[0]).shape[number])
-            if f"input_{axis}" in schema.scalars and f"input_{axis}" not in facts:
-                source.fail(source.noun, f"has neither input_{axis} nor a grad_input")
+        if value is not None:
+            facts[name] = fact_of(convention, value)
+    if schema.chosen is not None:
+        facts[schema.row.axes["chosen_by"]] = schema.chosen
     return facts
+
+
+def _extent(source, schema, tensor, dimension):
+    """Returns the size of a tensor's dimension, from this one or another of the same dimensions; None if the source has none."""
+    dimensions = schema.dimensions
+    for key, name in schema.tensors.items():
+        if key in source and dimensions[name] == dimensions[tensor]:
+            return source.header(key).shape[dimensions[tensor].index(dimension)]
+    return None

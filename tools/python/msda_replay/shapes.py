@@ -12,16 +12,16 @@ from .libmsda import FLOATS, INTEGERS
 
 # The shapes with the most dimensions first: the others are checked against them.
 _ORDER = ("spatial_shapes", "sampling_locations", "attention_weights", "grad_output", "value")
-_LETTERS = {"batch": "B", "pixel": "S", "head": "M", "channel": "D", "query": "Q", "level": "L", "point": "P", "xy": "2", "height_width": "2"}
 
 
 def _letters(schema, dimensions):
     """"(B, S, M, D)" of deformable attention."""
-    return f" = ({', '.join(_LETTERS[name] for name in dimensions)})" if schema is archive_keys.MSDA else ""
+    letters = {**schema.row.letters, **schema.extents}
+    return f" = ({', '.join(str(letters[name]) for name in dimensions)})" if schema.row.letters else ""
 
 
 def _check_type(source, schema, key, header):
-    integers = key in schema.integers
+    integers = schema.row.tensors[schema.tensors[key]].get("type") == "integer"
     types = INTEGERS if integers else sorted(FLOATS, key="bfloat16".__eq__)  # NumPy's own first
     if ("bfloat16" if is_bfloat16(header.dtype) else header.dtype.name) in types:
         return
