@@ -1,6 +1,8 @@
 """The rows of the operators, analysis/operators/*/schema.json, by themselves and against the kernels' names."""
 
 import json
+import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -74,3 +76,8 @@ def test_no_call_is_of_two_operators():
 ])  # fmt: skip
 def test_values_are_those_of_the_kernels(operator, convention, names):
     assert tuple(ROWS[operator].conventions[convention]["values"]) == tuple(names)
+
+
+def test_the_pages_follow_the_rows():
+    done = subprocess.run([sys.executable, SOURCE / "tools" / "operators", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, f"run tools/operators, which writes {done.stdout}{done.stderr}"
