@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 #include "kernels/msda.h"
 #include "kernels/names.h"
 #include "recorder/tensors/description.h"
+#include "recorder/tensors/facts.h"
 
 namespace msda::adapters {
 
@@ -70,8 +70,7 @@ struct Call {
   // What decode() has read decides which tensors there are and how large they are. Otherwise it was only checked.
   bool data_decide_sizes = true;
   // Further facts, which become attributes in the capture.
-  std::map<std::string, std::string> texts = {};
-  std::map<std::string, int64_t> integers = {};
+  tensors::Facts facts = {};
 };
 
 // Why a launch is not recorded, or cannot have another block size: one line.

@@ -1,7 +1,6 @@
 #include "recorder/adapters/decode.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -83,12 +82,6 @@ std::vector<Pointer> pointers_at(const Launch& launch,
   std::vector<Pointer> pointers;
   for (const auto& [index, tensor] : parameters) pointers.push_back({launch.parameters[index].offset, tensor});
   return pointers;
-}
-
-std::string decimal(double number) {
-  std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
-  return {text.data(), end};
 }
 
 LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes) {

@@ -58,9 +58,6 @@ T parameter(const Launch& launch, size_t index) {
 std::vector<Pointer> pointers_at(const Launch& launch,
                                  std::initializer_list<std::pair<size_t, const char*>> parameters);
 
-// Returns a number as a fact, which reads back as the same: "0.5".
-std::string decimal(double number);
-
 // Returns the configuration for a grid-stride loop over n, as CUDA's samples launch it.
 LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes);
 

@@ -84,9 +84,8 @@ class Embedding final : public Adapter {
               .outputs = {{{"sum", signature->type, {*rows, channels}}, parameter<uint64_t>(launch, 2)}},
               .pointers = pointers_at(launch, {{0, "inputs/index"}, {1, "inputs/source"}, {2, "outputs/sum"}}),
               .reads_data = true,
-              .texts = {{"reduce", "sum"}},
-              .integers = {{"dim", 0}, {"dim_size", *rows}}};
-    if (padding >= 0) call.integers["padding_idx"] = padding;
+              .facts = {.texts = {{"reduce", "sum"}}, .integers = {{"dim", 0}, {"dim_size", *rows}}}};
+    if (padding >= 0) call.facts.integers["padding_idx"] = padding;
     return checked(std::move(call));
   }
 

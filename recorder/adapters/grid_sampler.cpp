@@ -114,8 +114,9 @@ Decoded modes_of(const Kernel& kernel, const Launch& launch) {
   if (flag(launch, GridAt::kAlignCorners) > 1 || flag(launch, GridAt::kInputRequiresGrad) > 1) {
     return Refusal{"a bool that is neither 0 nor 1"};
   }
-  return Call{.texts = {{"interpolation", kInterpolations[interpolation]}, {"padding_mode", kPaddings[padding]}},
-              .integers = {{"align_corners", flag(launch, GridAt::kAlignCorners)}}};
+  return Call{
+      .facts = {.texts = {{"interpolation", kInterpolations[interpolation]}, {"padding_mode", kPaddings[padding]}},
+                .flags = {{"align_corners", flag(launch, GridAt::kAlignCorners)}}}};
 }
 
 // Fills in the tensors, grad_input only if it is computed.

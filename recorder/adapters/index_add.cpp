@@ -141,8 +141,7 @@ class IndexAdd final : public Adapter {
     Call call{.inputs = {std::move(indices), std::move(from)},
               .outputs = {std::move(into)},
               .pointers = pointers_at(launch, {{0, "outputs/sum"}, {1, "inputs/source"}, {2, "inputs/index"}}),
-              .texts = {{"reduce", "sum"}},
-              .integers = {{"dim", sum_dim}, {"dim_size", rows}}};
+              .facts = {.texts = {{"reduce", "sum"}}, .integers = {{"dim", sum_dim}, {"dim_size", rows}}}};
     return call;
   }
 };

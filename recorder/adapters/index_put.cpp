@@ -69,8 +69,7 @@ class IndexPut final : public Adapter {
               .pointers = pointers_at(
                   launch, {{0, "inputs/index"}, {1, "inputs/source_row"}, {2, "inputs/source"}, {3, "outputs/sum"}}),
               .reads_data = !has_outer,
-              .texts = {{"reduce", "sum"}},
-              .integers = {{"dim", has_outer ? 1 : 0}, {"dim_size", *rows}}};
+              .facts = {.texts = {{"reduce", "sum"}}, .integers = {{"dim", has_outer ? 1 : 0}, {"dim_size", *rows}}}};
     return checked(std::move(call));
   }
 

@@ -122,12 +122,12 @@ class RoiAlign final : public Adapter {
               .pointers = pointers_at(launch, {{RoiAt::kGradOutput, "inputs/grad_output"},
                                                {RoiAt::kGradInput, "outputs/grad_input"},
                                                {RoiAt::kRois, "inputs/boxes"}}),
-              .texts = {{"spatial_scale", decimal(scale)}},
-              .integers = {{"sampling_ratio", std::max<int64_t>(ratio, 0)},
-                           {"aligned", aligned},
-                           {"input_batch", batches},
-                           {"input_height", height},
-                           {"input_width", width}}};
+              .facts = {.integers = {{"sampling_ratio", std::max<int64_t>(ratio, 0)},
+                                     {"input_batch", batches},
+                                     {"input_height", height},
+                                     {"input_width", width}},
+                        .reals = {{"spatial_scale", scale}},
+                        .flags = {{"aligned", aligned}}}};
     return checked(std::move(call));
   }
 };

@@ -147,8 +147,7 @@ class ScatterAdd final : public Adapter {
               .pointers = {{at + offsetof(Loop, index), "inputs/index"},
                            {at + offsetof(Loop, sum), "outputs/sum"},
                            {at + offsetof(Loop, source), "inputs/source"}},
-              .texts = {{"reduce", "sum"}},
-              .integers = {{"dim", dim}, {"dim_size", loop.rows}}};
+              .facts = {.texts = {{"reduce", "sum"}}, .integers = {{"dim", dim}, {"dim_size", loop.rows}}}};
     return call;
   }
 };

@@ -70,7 +70,7 @@ class Bilinear2d final : public Adapter {
                       {{"grad_output", type, {1, channels, out[0], out[1]}}, parameter<uint64_t>(launch, 9)});
     Call* const call = std::get_if<Call>(&decoded);
     if (call == nullptr) return decoded;
-    call->integers["align_corners"] = aligned;
+    call->facts.flags["align_corners"] = aligned;
     call->pointers = pointers_at(launch, {{8, "outputs/grad_input"}, {9, "inputs/grad_output"}});
     for (size_t i = 0; i < 2; ++i) {  // rows, columns
       const Real ratio = parameter<Real>(launch, 5 + i), size1 = static_cast<Real>(in[i]),

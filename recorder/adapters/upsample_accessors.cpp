@@ -77,7 +77,7 @@ class Accessors final : public Adapter {
     if (grad_output.shape[0] != grad_input.shape[0] || grad_output.shape[1] != grad_input.shape[1]) {
       return Refusal{"grad_output and grad_input have different batches or channels"};
     }
-    call->integers["align_corners"] = aligned;
+    call->facts.flags["align_corners"] = aligned;
     call->pointers = {{launch.parameters[kGradInput].offset, "outputs/grad_input"},
                       {launch.parameters[kGradOutput].offset, "inputs/grad_output"}};
     if (kIsTrilinear) {

@@ -14,9 +14,9 @@ constexpr std::array kAxes{"width", "height", "depth"};  // the last dimension f
 Decoded upsample_call(const std::string& mode, DeviceTensor grad_input, DeviceTensor grad_output) {
   const std::vector<int64_t> in = grad_input.shape;
   Call call{.inputs = {std::move(grad_output)}, .outputs = {std::move(grad_input)}};
-  call.texts["mode"] = mode;
+  call.facts.texts["mode"] = mode;
   for (size_t axis = 0; axis + 2 < in.size(); ++axis) {
-    call.integers[std::string("input_") + kAxes[axis]] = in[in.size() - 1 - axis];
+    call.facts.integers[std::string("input_") + kAxes[axis]] = in[in.size() - 1 - axis];
   }
   return checked(std::move(call));
 }
@@ -24,7 +24,7 @@ Decoded upsample_call(const std::string& mode, DeviceTensor grad_input, DeviceTe
 std::optional<Refusal> add_scale(Call& call, size_t axis, double scale, bool is_from_sizes) {
   if (is_from_sizes) return std::nullopt;
   if (!(scale > 0) || !std::isfinite(scale)) return Refusal{"a ratio of the sizes that is not above 0"};
-  call.texts[std::string("scale_") + kAxes[axis]] = decimal(scale);
+  call.facts.reals[std::string("scale_") + kAxes[axis]] = scale;
   return std::nullopt;
 }
 

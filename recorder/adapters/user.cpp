@@ -188,8 +188,8 @@ class UserAdapter final : public Adapter {
     Call call{.dialect = spec_.dialect,
               .padding = spec_.padding,
               .align_corners = spec_.align_corners,
-              .texts = {{"adapter", spec_.name}, {"scalars", reading.scalars()}}};
-    if (spec_.op) call.texts["operator"] = spec_.op->name;
+              .facts = {.texts = {{"adapter", spec_.name}, {"scalars", reading.scalars()}}}};
+    if (spec_.op) call.facts.texts["operator"] = spec_.op->name;
     call.pointers = reading.pointers();
     for (const TensorSpec& spec : spec_.tensors) {
       auto tensor = reading.tensor(spec);

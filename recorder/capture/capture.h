@@ -18,6 +18,7 @@
 #include "recorder/capture/schema.h"
 #include "recorder/capture/stage_summary.h"
 #include "recorder/tensors/description.h"
+#include "recorder/tensors/facts.h"
 
 namespace msda::capture {
 
@@ -113,11 +114,12 @@ struct Parameters {
 inline constexpr char kFittingConventions[] = "fitting_conventions";
 
 // The attributes of one recorded call.
-struct CallFacts {
+struct CallFacts : tensors::Facts {
   std::string kernel;         // its name as the driver knows it
   std::string kernel_digest;  // of its image, in /kernels
   // Empty for a kernel that is not the operator's backward. Such a call's tensors have names and shapes of their own,
-  // padding_mode and align_corners are not set, and its other facts are in texts and integers.
+  // padding_mode and align_corners are not set. Further facts are from an adapter: is_call_attribute() is false for
+  // their names.
   std::string dialect;
   std::string padding_mode;
   bool align_corners = false;
@@ -125,9 +127,6 @@ struct CallFacts {
   std::optional<int64_t> shared_bytes, stream, device, process, thread, duplicates, distinct_outputs;
   std::string time, label;
   std::optional<RecordedTolerance> tolerance;
-  // Further attributes, from an adapter. is_call_attribute() is false for their names.
-  std::map<std::string, std::string> texts;
-  std::map<std::string, int64_t> integers;
 };
 
 // Gives each function its image, which a capture and then all functions hold once.

@@ -53,7 +53,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RecordedTolerance, atol, rtol)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parameters, bytes, offsets, sizes)
 
 inline void to_json(nlohmann::json& to, const CallFacts& facts) {
-  to = {{"texts", facts.texts}, {"integers", facts.integers}};
+  to = {{"texts", facts.texts}, {"integers", facts.integers}, {"reals", facts.reals}, {"flags", facts.flags}};
   const auto put = [&](const char* name, const auto& value) { to[name] = value; };
   for_each_call_attribute(facts, put);
   for_each_convention(facts, put);
@@ -61,6 +61,8 @@ inline void to_json(nlohmann::json& to, const CallFacts& facts) {
 inline void from_json(const nlohmann::json& from, CallFacts& facts) {
   from.at("texts").get_to(facts.texts);
   from.at("integers").get_to(facts.integers);
+  from.at("reals").get_to(facts.reals);
+  from.at("flags").get_to(facts.flags);
   const auto take = [&](const char* name, auto& value) { from.at(name).get_to(value); };
   for_each_call_attribute(facts, take);
   for_each_convention(facts, take);

@@ -387,8 +387,9 @@ void Reader::Impl::read_others(const Node& node, bool has_dialect, CallFacts& fa
     const H5T_class_t kind = H5Tget_class(type.get());
     if (kind == H5T_STRING) facts.texts[name] = read_text(node, name, *found, type);
     if (kind == H5T_INTEGER) facts.integers[name] = *integer(node, name);
+    if (kind == H5T_FLOAT) facts.reals[name] = *real(node, name);
     const bool is_bool = kind == H5T_ENUM && H5Tget_size(type.get()) == 1;
-    if (is_bool) facts.integers[name] = *integer(node, name);
+    if (is_bool) facts.flags[name] = *integer(node, name) != 0;
   }
 }
 

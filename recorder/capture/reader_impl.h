@@ -115,7 +115,7 @@ struct Reader::Impl {
   void read_fact(const Node& node, const std::string& name, std::optional<int64_t>& fact) const;
   void read_fact(const Node& node, const std::string& name, std::optional<std::array<int64_t, 3>>& fact) const;
   void read_fact(const Node& node, const std::string& name, std::optional<RecordedTolerance>& fact) const;
-  // Reads the texts and integers among the attributes that the format does not define.
+  // Reads the attributes of one value that the format does not define.
   void read_others(const Node& node, bool has_dialect, CallFacts& facts) const;
 
   // Reads a field of a stage's summary; a missing one is left unchanged.

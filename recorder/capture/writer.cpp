@@ -177,12 +177,11 @@ void Writer::write_facts(const CallFacts& facts, const Parameters& parameters) {
   const auto is_free = [&](const std::string& name) {
     return !is_call_attribute(name, impl_->has_dialect) && H5Aexists(at, name.c_str()) == 0;
   };
-  for (const auto& [name, value] : facts.texts) {
-    if (is_free(name)) impl_->attribute(at, name, value);
-  }
-  for (const auto& [name, value] : facts.integers) {
-    if (is_free(name)) impl_->attribute(at, name, value);
-  }
+  for_each_type(facts, [&](const auto& values) {
+    for (const auto& [name, value] : values) {
+      if (is_free(name)) impl_->attribute(at, name, value);
+    }
+  });
   if (!parameters.bytes.empty()) {
     static constexpr std::string_view kByte[] = {"byte"};
     const Dataset data = impl_->dataset(impl_->current + "/parameters", H5T_STD_U8LE,

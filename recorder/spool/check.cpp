@@ -73,8 +73,7 @@ void check(const Kernel& kernel) {
 
 void check(const Begin& begin) {
   check_invocation(begin.invocation);
-  check_facts(begin.texts);
-  check_facts(begin.integers);
+  for_each_type(begin, [](const auto& facts) { check_facts(facts); });
   check_launch_size(begin.grid);
   check_launch_size(begin.block);
 }

@@ -9,6 +9,7 @@
 
 #include "recorder/spool/archive.h"
 #include "recorder/tensors/description.h"
+#include "recorder/tensors/facts.h"
 
 namespace msda::spool {
 
@@ -61,16 +62,14 @@ struct Kernel {
 
 // An invocation begins; its tensors follow, interleaved with those of other threads' invocations, and an End. Attempts
 // from 1 on are later calls with equal inputs, whose outputs and facts replace the earlier ones.
-struct Begin {
+struct Begin : tensors::Facts {
   static constexpr Kind kKind = Kind::kBegin;
   uint64_t invocation = 0;
   uint32_t attempt = 0;
-  std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode, time, label, ...
-  std::map<std::string, int64_t> integers;   // align_corners, stream, thread, ...
-  std::vector<int64_t> grid, block;          // three each, or none
+  std::vector<int64_t> grid, block;  // three each, or none
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation& attempt& texts& integers& grid& block;
+    archive& invocation& attempt& texts& integers& reals& flags& grid& block;
   }
 };
 

@@ -56,6 +56,8 @@ capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count
   if (has_dialect) for_each_convention(facts, take);
   // The others are facts of the adapter; "unconfirmed" was for settle().
   facts.texts = std::move(texts);
+  facts.reals = begin.reals;
+  facts.flags = begin.flags;
   for (const auto& [name, value] : begin.integers) {
     if (!capture::is_call_attribute(name, has_dialect) && name != "unconfirmed") facts.integers[name] = value;
   }

@@ -2,41 +2,51 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
+#include "recorder/text/numbers.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/operator_row.h"
 
 namespace msda::replay {
 
-nlohmann::ordered_json conventions_of(const capture::Invocation& invocation) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Returns null if the invocation does not have it. What is no number, or no flag, stays as it is.
+Json value_of(const capture::Invocation& invocation, const std::string& name, ConventionKind kind) {
+  const capture::CallFacts& facts = invocation.facts;
+  if (const auto real = facts.reals.find(name); real != facts.reals.end()) return real->second;
+  if (const auto flag = facts.flags.find(name); flag != facts.flags.end()) return flag->second;
+  if (const auto integer = facts.integers.find(name); integer != facts.integers.end()) {
+    return kind == ConventionKind::kFlag ? Json(integer->second != 0) : Json(integer->second);
+  }
+  const auto text = facts.texts.find(name);
+  if (text == facts.texts.end()) return nullptr;
+  const auto number = kind == ConventionKind::kReal ? text::parse_number<double>(text->second) : std::nullopt;
+  return number ? Json(*number) : Json(text->second);
+}
+
+}  // namespace
+
+Json conventions_of(const capture::Invocation& invocation) {
+  Json json = Json::object();
   const OperatorRow* row = row_of(operator_of(invocation));
   if (row == nullptr) return json;
-  const capture::CallFacts& facts = invocation.facts;
   for (const auto& [name, kind, groups] : row->conventions) {
-    if (kind == ConventionKind::kText || kind == ConventionKind::kReal) {
-      if (const auto text = facts.texts.find(name); text != facts.texts.end()) json[name] = text->second;
-    } else if (const auto found = facts.integers.find(name); found != facts.integers.end()) {
-      if (kind == ConventionKind::kFlag) json[name] = found->second != 0;
-      if (kind == ConventionKind::kInteger) json[name] = found->second;
-    }
+    if (Json value = value_of(invocation, name, kind); !value.is_null()) json[name] = std::move(value);
   }
   return json;
 }
 
-bool is_real(const capture::Invocation& invocation, const std::string& name) {
-  const OperatorRow* row = row_of(operator_of(invocation));
-  return row != nullptr && std::ranges::any_of(row->conventions, [&](const ConventionRow& convention) {
-           return convention.name == name && convention.kind == ConventionKind::kReal;
-         });
-}
-
 std::string conventions_text(const capture::Invocation& invocation) {
-  const nlohmann::ordered_json all = conventions_of(invocation);
+  const Json all = conventions_of(invocation);
   std::string text;
   for (const auto& [name, value] : all.items()) {
-    const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string shown = value.is_string()         ? value.get<std::string>()
+                              : value.is_number_float() ? tensors::fact_text(value.get<double>())
+                                                        : value.dump();
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, shown);
   }
   return text;

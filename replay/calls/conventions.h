@@ -9,11 +9,8 @@
 
 namespace msda::replay {
 
-// Returns, for operators other than deformable attention, the conventions that the invocation has, by name; flags are
-// booleans, real numbers are texts, as in captures.
+// Returns, for operators other than deformable attention, the conventions that the invocation has, by name.
 nlohmann::ordered_json conventions_of(const capture::Invocation& invocation);
-// Returns whether a convention is a real number.
-bool is_real(const capture::Invocation& invocation, const std::string& name);
 // "reduce mean, dim 0, include_self true"
 std::string conventions_text(const capture::Invocation& invocation);
 

@@ -12,7 +12,9 @@ namespace msda::replay {
 
 std::string text_of(const capture::Invocation& invocation, const char* name) {
   const auto found = invocation.facts.texts.find(name);
-  return found == invocation.facts.texts.end() ? "" : found->second;
+  if (found != invocation.facts.texts.end()) return found->second;
+  const auto real = invocation.facts.reals.find(name);
+  return real == invocation.facts.reals.end() ? "" : tensors::fact_text(real->second);
 }
 
 std::optional<int64_t> integer_of(const capture::Invocation& invocation, const char* name) {
@@ -31,13 +33,16 @@ int64_t integer_in(const capture::Invocation& invocation, const char* name, int6
 }
 
 bool flag_of(const capture::Invocation& invocation, const char* name, const std::string& where) {
+  const auto flag = invocation.facts.flags.find(name);
+  if (flag != invocation.facts.flags.end()) return flag->second;
   const auto found = integer_of(invocation, name);
   if (!found || (*found != 0 && *found != 1)) throw BadInput(fmt::format("{} has no {} of 0 or 1", where, name));
   return *found == 1;
 }
 
 bool flag_of(const capture::Invocation& invocation, const char* name, bool otherwise, const std::string& where) {
-  return integer_of(invocation, name) ? flag_of(invocation, name, where) : otherwise;
+  const bool is_there = invocation.facts.flags.contains(name) || integer_of(invocation, name);
+  return is_there ? flag_of(invocation, name, where) : otherwise;
 }
 
 void check_result(const analysis::Index& shape, const char* name, const std::string& where) {

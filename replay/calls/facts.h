@@ -11,7 +11,7 @@
 
 namespace msda::replay {
 
-// Returns the value of an attribute that is a text; empty if there is none.
+// Returns the value of an attribute that is a text, or a real number as text; empty if there is none.
 std::string text_of(const capture::Invocation& invocation, const char* name);
 std::optional<int64_t> integer_of(const capture::Invocation& invocation, const char* name);
 // Throw BadInput, whose message begins with `where`, for an attribute that is missing or out of its range.

@@ -109,9 +109,7 @@ msda_dialect dialect_from(const std::string& name, const std::string& where) {
 }
 
 std::string operator_of(const capture::Invocation& invocation) {
-  if (const OwnOperator* own = own_operator_of(invocation); own != nullptr && invocation.facts.dialect.empty()) {
-    return own->name();
-  }
+  if (const OwnOperator* own = own_operator_of(invocation)) return own->name();
   const auto rows = operator_rows();
   const auto found = std::ranges::find_if(rows, [&](const OperatorRow& row) { return row.marks(invocation); });
   return found == rows.end() ? "" : found->name;

@@ -30,19 +30,14 @@ OperatorRow row_from(const nlohmann::json& json) {
   return row;
 }
 
-// Captures hold real numbers as texts, and flags as integers.
-bool has_convention(const capture::CallFacts& facts, const ConventionRow& convention) {
-  if (convention.name == "dialect") return !facts.dialect.empty();
-  const bool is_text = convention.kind == ConventionKind::kText || convention.kind == ConventionKind::kReal;
-  return is_text ? facts.texts.contains(convention.name) : facts.integers.contains(convention.name);
-}
-
 }  // namespace
 
 bool OperatorRow::marks(const capture::Invocation& invocation) const {
   const auto has_input = [&](const std::string& mark) { return find(invocation.inputs, mark) != nullptr; };
   const auto has_fact = [&](const std::string& mark) {
-    return has_convention(invocation.facts, *std::ranges::find(conventions, mark, &ConventionRow::name));
+    bool is_there = mark == "dialect" && !invocation.facts.dialect.empty();
+    for_each_type(invocation.facts, [&](const auto& facts) { is_there |= facts.contains(mark); });
+    return is_there;
   };
   return std::ranges::all_of(mark_inputs, has_input) && std::ranges::all_of(mark_conventions, has_fact);
 }

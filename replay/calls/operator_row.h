@@ -9,6 +9,7 @@
 
 namespace msda::replay {
 
+// Older captures hold real numbers as texts, and flags as integers.
 enum class ConventionKind { kText, kReal, kInteger, kFlag };
 
 struct ConventionRow {

@@ -20,8 +20,9 @@ inline void put_conventions(nlohmann::ordered_json& json, const capture::Invocat
     json["padding_mode"] = facts.padding_mode;
     json["align_corners"] = facts.align_corners;
   }
-  for (const auto& [fact, text] : facts.texts) json.emplace(fact, text);
-  for (const auto& [fact, number] : facts.integers) json.emplace(fact, number);
+  for_each_type(facts, [&](const auto& values) {
+    for (const auto& [fact, value] : values) json.emplace(fact, value);
+  });
 }
 
 }  // namespace msda::replay

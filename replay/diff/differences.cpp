@@ -46,8 +46,9 @@ Facts launch_of(const capture::CallFacts& facts) {
                {"shared_bytes", difference_text(facts.shared_bytes)},
                {"stream", stream_text(facts.stream)},
                {"device", difference_text(facts.device)}};
-  for (const auto& [name, text] : facts.texts) launch[name] = brief(text);
-  for (const auto& [name, number] : facts.integers) launch[name] = fmt::format("{}", number);
+  for_each_type(facts, [&](const auto& values) {
+    for (const auto& [name, value] : values) launch[name] = brief(tensors::fact_text(value));
+  });
   std::erase_if(launch, [](const auto& entry) { return entry.second.empty(); });
   return launch;
 }

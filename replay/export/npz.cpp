@@ -7,7 +7,6 @@
 
 #include "analysis/model/dialects.h"
 #include "kernels/names.h"
-#include "recorder/text/numbers.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/load_operator.h"
 #include "replay/export/zip_archive.h"
@@ -70,13 +69,11 @@ std::string text_scalar(std::string_view utf8) {
   return head_of(fmt::format("<U{}", points.size() / 4), {}) + points;
 }
 
-// Returns a convention as the importer takes it: captures hold real numbers as texts, archives as numbers.
-std::string scalar_of(bool is_a_real, const nlohmann::ordered_json& value) {
+// Returns a convention as the importer takes it.
+std::string scalar_of(const nlohmann::ordered_json& value) {
   if (value.is_boolean()) return scalar("|b1", value.get<bool>());
   if (value.is_number_integer()) return scalar("<i8", value.get<int64_t>());
-  const auto text = value.get<std::string>();
-  const auto number = is_a_real ? text::parse_number<double>(text) : std::nullopt;
-  return number ? scalar("<f8", *number) : text_scalar(text);
+  return value.is_number() ? scalar("<f8", value.get<double>()) : text_scalar(value.get<std::string>());
 }
 
 void add_scalars(ZipArchive& archive, const ExportedCall& call) {
@@ -97,9 +94,7 @@ void add_scalars(ZipArchive& archive, const ExportedCall& call) {
   } else {
     add_text("operator", operator_of(call.invocation()));
     const nlohmann::ordered_json conventions = conventions_of(call.invocation());
-    for (const auto& [name, value] : conventions.items()) {
-      add(name.c_str(), scalar_of(is_real(call.invocation(), name), value));
-    }
+    for (const auto& [name, value] : conventions.items()) add(name.c_str(), scalar_of(value));
   }
   if (const auto& tolerance = call.result().tolerance) {
     add("atol", scalar("<f8", tolerance->atol));

@@ -98,8 +98,7 @@ void make_anonymous(Invocation& invocation) {
   const auto is_free = [&](const auto& fact) {
     return !conventions.contains(fact.first) && std::ranges::find(kOfLaunch, fact.first) == std::end(kOfLaunch);
   };
-  std::erase_if(facts.texts, is_free);
-  std::erase_if(facts.integers, is_free);
+  for_each_type(facts, [&](auto& values) { std::erase_if(values, is_free); });
   int number = 0;
   for (Invocation::Result& result : invocation.results) {
     result.facts.name = fmt::format("result {}", ++number);

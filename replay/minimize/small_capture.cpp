@@ -30,13 +30,12 @@ capture::CallFacts facts_of(const capture::Invocation& invocation) {
   const capture::CallFacts& whole = invocation.facts;
   const bool is_own = own_operator_of(invocation) != nullptr;
   capture::CallFacts facts;
+  static_cast<tensors::Facts&>(facts) = whole;
   facts.kernel = whole.kernel;
   facts.dialect = whole.dialect;
   facts.padding_mode = whole.padding_mode;
   facts.align_corners = whole.align_corners;
   facts.label = whole.label;
-  facts.texts = whole.texts;
-  facts.integers = whole.integers;
   if (is_own) facts.grid = whole.grid;
   if (is_own) facts.block = whole.block;
   std::erase_if(facts.texts, [&](const auto& fact) {

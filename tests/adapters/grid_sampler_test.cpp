@@ -187,9 +187,9 @@ TEST_P(GridSamplerOf, ModesInWords) {
     const Decoded decoded = sampler.decoded();
     ASSERT_EQ(reason(decoded), "not refused");
     const Call& call = std::get<Call>(decoded);
-    EXPECT_EQ(call.texts.at("interpolation"), interpolations[i / 3]);
-    EXPECT_EQ(call.texts.at("padding_mode"), paddings[i % 3]);
-    EXPECT_EQ(call.integers.at("align_corners"), i % 2);
+    EXPECT_EQ(call.facts.texts.at("interpolation"), interpolations[i / 3]);
+    EXPECT_EQ(call.facts.texts.at("padding_mode"), paddings[i % 3]);
+    EXPECT_EQ(call.facts.flags.at("align_corners"), i % 2 == 1);
   }
   for (const int32_t unknown : {-1, known, 3}) {
     GridSampler grid_sampler = good();

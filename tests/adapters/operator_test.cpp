@@ -80,7 +80,7 @@ TEST(UserOperator, IsNamedInTheCall) {
       Packer().add(mine.n).add(mine.alpha).add(mine.x).add(mine.row).add(mine.mask).add(mine.y).launch("mine");
   const Decoded decoded = adapters.at(0)->decode(launch, nullptr);
   ASSERT_EQ(reason(decoded), "not refused");
-  EXPECT_EQ(std::get<Call>(decoded).texts.at("operator"), "my_sum");
+  EXPECT_EQ(std::get<Call>(decoded).facts.texts.at("operator"), "my_sum");
 }
 
 // The library's file is not looked at: the recorder runs inside of somebody's program, which must not load it.

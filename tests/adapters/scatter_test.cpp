@@ -17,6 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Texts = std::map<std::string, std::string>;
 using Integers = std::map<std::string, int64_t>;
+using Reals = std::map<std::string, double>;
+using Flags = std::map<std::string, bool>;
 
 std::map<uint64_t, std::string> pointers_of(const Call& call) {
   std::map<uint64_t, std::string> found;
@@ -56,10 +58,11 @@ TEST(RoiAlign, TensorsAndFacts) {
   EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 f32 [6,3,2,4]", "boxes 768 f32 [6,5]"));
   EXPECT_THAT(describe(call.outputs), ElementsAre("grad_input 512 f32 [5,3,10,12]"));
   EXPECT_FALSE(call.outputs[0].written_over);
-  EXPECT_EQ(call.texts, (Texts{{"spatial_scale", "0.25"}}));
-  EXPECT_EQ(
-      call.integers,
-      (Integers{{"sampling_ratio", 2}, {"aligned", 1}, {"input_batch", 5}, {"input_height", 10}, {"input_width", 12}}));
+  EXPECT_EQ(call.facts.texts, Texts{});
+  EXPECT_EQ(call.facts.reals, (Reals{{"spatial_scale", 0.25}}));
+  EXPECT_EQ(call.facts.flags, (Flags{{"aligned", true}}));
+  EXPECT_EQ(call.facts.integers,
+            (Integers{{"sampling_ratio", 2}, {"input_batch", 5}, {"input_height", 10}, {"input_width", 12}}));
   EXPECT_EQ(pointers_of(call), (std::map<uint64_t, std::string>{
                                    {0x8, "inputs/grad_output"}, {0x30, "outputs/grad_input"}, {0x38, "inputs/boxes"}}));
   const auto shape = std::get<LaunchShape>(adapter_for(launch.kernel)->with_block(launch, 32));
@@ -123,16 +126,18 @@ TEST(Interpolate, Bilinear) {
   const Call& call = std::get<Call>(decoded);
   EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 f32 [1,6,8,15]"));
   EXPECT_THAT(describe(call.outputs), ElementsAre("grad_input 512 f32 [1,6,4,5]"));
-  EXPECT_EQ(call.texts, (Texts{{"mode", "bilinear"}}));
-  EXPECT_EQ(call.integers, (Integers{{"align_corners", 0}, {"input_height", 4}, {"input_width", 5}}));
+  EXPECT_EQ(call.facts.texts, (Texts{{"mode", "bilinear"}}));
+  EXPECT_EQ(call.facts.flags, (Flags{{"align_corners", false}}));
+  EXPECT_EQ(call.facts.integers, (Integers{{"input_height", 4}, {"input_width", 5}}));
   const auto shape = std::get<LaunchShape>(adapter_for(launch.kernel)->with_block(launch, 64));
   EXPECT_EQ(shape.grid[0], 12u);  // of 720 threads
 
   const Decoded scaled = decode(bilinear<float>("ff", {4, 5, 8, 15}, 0.5f, 0.25f, 0), nullptr);
-  EXPECT_EQ(std::get<Call>(scaled).texts, (Texts{{"mode", "bilinear"}, {"scale_width", "4"}}));
+  EXPECT_EQ(std::get<Call>(scaled).facts.texts, (Texts{{"mode", "bilinear"}}));
+  EXPECT_EQ(std::get<Call>(scaled).facts.reals, (Reals{{"scale_width", 4}}));
   const Decoded aligned = decode(bilinear<float>("ff", {4, 5, 8, 15}, 3.0f / 7, 4.0f / 14, 1), nullptr);
-  EXPECT_EQ(std::get<Call>(aligned).texts, (Texts{{"mode", "bilinear"}}));
-  EXPECT_EQ(std::get<Call>(aligned).integers.at("align_corners"), 1);
+  EXPECT_EQ(std::get<Call>(aligned).facts.texts, (Texts{{"mode", "bilinear"}}));
+  EXPECT_EQ(std::get<Call>(aligned).facts.flags.at("align_corners"), true);
   const Decoded wide = decode(bilinear<double>("dd", {4, 5, 8, 15}, 0.5, 5.0 / 15.0, 0), nullptr);
   ASSERT_EQ(reason(wide), "not refused");
   EXPECT_THAT(describe(std::get<Call>(wide).inputs), ElementsAre("grad_output 256 f64 [1,6,8,15]"));
@@ -170,16 +175,18 @@ TEST(Interpolate, Nearest) {
   EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 f32 [2,3,8,15]"));
   EXPECT_THAT(describe(call.outputs), ElementsAre("grad_input 512 f32 [2,3,4,5]"));
   EXPECT_TRUE(call.outputs[0].written_over);
-  EXPECT_EQ(call.texts, (Texts{{"mode", "nearest"}}));
-  EXPECT_EQ(call.integers, (Integers{{"input_height", 4}, {"input_width", 5}}));
+  EXPECT_EQ(call.facts.texts, (Texts{{"mode", "nearest"}}));
+  EXPECT_EQ(call.facts.integers, (Integers{{"input_height", 4}, {"input_width", 5}}));
   const Decoded line = decode(nearest(1, kExact, {9}, {4}, {2.5f}), nullptr);
   ASSERT_EQ(reason(line), "not refused");
-  EXPECT_EQ(std::get<Call>(line).texts, (Texts{{"mode", "nearest-exact"}, {"scale_width", "2.5"}}));
+  EXPECT_EQ(std::get<Call>(line).facts.texts, (Texts{{"mode", "nearest-exact"}}));
+  EXPECT_EQ(std::get<Call>(line).facts.reals, (Reals{{"scale_width", 2.5}}));
   const Decoded volume = decode(nearest(3, kPlain, {6, 8, 15}, {2, 4, 5}, {3, 2, 2.9f}), nullptr);
   ASSERT_EQ(reason(volume), "not refused");
-  EXPECT_EQ(std::get<Call>(volume).integers, (Integers{{"input_depth", 2}, {"input_height", 4}, {"input_width", 5}}));
-  EXPECT_EQ(std::get<Call>(volume).texts.count("scale_width"), 1u);
-  EXPECT_EQ(std::get<Call>(volume).texts.count("scale_depth"), 0u);
+  EXPECT_EQ(std::get<Call>(volume).facts.integers,
+            (Integers{{"input_depth", 2}, {"input_height", 4}, {"input_width", 5}}));
+  EXPECT_EQ(std::get<Call>(volume).facts.reals.count("scale_width"), 1u);
+  EXPECT_EQ(std::get<Call>(volume).facts.reals.count("scale_depth"), 0u);
 
   EXPECT_THAT(reason(decode(nearest(2, "7unknown", {8, 15}, {4, 5}, {2, 3}), nullptr)), HasSubstr("other parameters"));
   EXPECT_NE(reason(decode(nearest(2, kPlain, {8, 15}, {4, 0}, {2, 3}), nullptr)), "not refused");
@@ -230,12 +237,13 @@ TEST(Interpolate, Bicubic) {
   const Call& call = std::get<Call>(decoded);
   EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 f32 [2,3,8,15]"));
   EXPECT_THAT(describe(call.outputs), ElementsAre("grad_input 512 f32 [2,3,4,5]"));
-  EXPECT_EQ(call.texts, (Texts{{"mode", "bicubic"}}));
-  EXPECT_EQ(call.integers, (Integers{{"align_corners", 0}, {"input_height", 4}, {"input_width", 5}}));
+  EXPECT_EQ(call.facts.texts, (Texts{{"mode", "bicubic"}}));
+  EXPECT_EQ(call.facts.flags, (Flags{{"align_corners", false}}));
+  EXPECT_EQ(call.facts.integers, (Integers{{"input_height", 4}, {"input_width", 5}}));
   EXPECT_EQ(pointers_of(call),
             (std::map<uint64_t, std::string>{{16, "outputs/grad_input"}, {88, "inputs/grad_output"}}));
   EXPECT_EQ(reason(decode(launch(double{}, "dd"), nullptr)), "not refused");
-  EXPECT_EQ(std::get<Call>(decode(launch(float{}, "ff", 0.75f), nullptr)).texts.count("scale_width"), 1u);
+  EXPECT_EQ(std::get<Call>(decode(launch(float{}, "ff", 0.75f), nullptr)).facts.reals.count("scale_width"), 1u);
   EXPECT_THAT(reason(decode(launch(float{}, "dd"), nullptr)), HasSubstr("6"));
   EXPECT_NE(reason(decode(launch(float{}, "ff", -1), nullptr)), "not refused");
   Launch another = narrow;
@@ -263,7 +271,7 @@ TEST(Interpolate, Trilinear) {
   const Decoded decoded = decode(good, nullptr);
   ASSERT_EQ(reason(decoded), "not refused");
   EXPECT_THAT(describe(std::get<Call>(decoded).outputs), ElementsAre("grad_input 512 f32 [2,3,2,4,5]"));
-  EXPECT_EQ(std::get<Call>(decoded).texts, (Texts{{"mode", "trilinear"}}));
+  EXPECT_EQ(std::get<Call>(decoded).facts.texts, (Texts{{"mode", "trilinear"}}));
   EXPECT_EQ(std::get<Call>(decoded).pointers.size(), 3u);
   EXPECT_THAT(reason(decode(launch(2, 0x200, {2, 3, 4, 8, 15}), nullptr)), HasSubstr("contiguous"));
   EXPECT_THAT(reason(decode(launch(1, 0x300, {2, 3, 4, 8, 15}), nullptr)), HasSubstr("contiguous"));
@@ -324,8 +332,8 @@ TEST(IndexAdd, TensorsAndFacts) {
     const Call& call = std::get<Call>(decoded);
     EXPECT_THAT(describe(call.inputs), ElementsAre("index 256 i64 [20]", "source 512 f32 [20,5]"));
     EXPECT_THAT(describe(call.outputs), ElementsAre("sum 768 f32 [7,5]"));
-    EXPECT_EQ(call.texts, (Texts{{"reduce", "sum"}}));
-    EXPECT_EQ(call.integers, (Integers{{"dim", 0}, {"dim_size", 7}}));
+    EXPECT_EQ(call.facts.texts, (Texts{{"reduce", "sum"}}));
+    EXPECT_EQ(call.facts.integers, (Integers{{"dim", 0}, {"dim_size", 7}}));
     EXPECT_EQ(call.pointers.size(), 3u);  // `op` points to the host
   }
   EXPECT_EQ(std::get<LaunchShape>(adapter_for(large.kernel)->with_block(large, 32)).grid[0], 4u);  // of 100
@@ -407,7 +415,7 @@ TEST(ScatterAdd, TensorsAndFacts) {
     const Call& call = std::get<Call>(decoded);
     EXPECT_THAT(describe(call.inputs), ElementsAre("index 256 i64 [3,20,4]", "source 512 f32 [3,20,4]"));
     EXPECT_THAT(describe(call.outputs), ElementsAre("sum 768 f32 [3,7,4]"));
-    EXPECT_EQ(call.integers, (Integers{{"dim", 1}, {"dim_size", 7}}));
+    EXPECT_EQ(call.facts.integers, (Integers{{"dim", 1}, {"dim_size", 7}}));
     EXPECT_EQ(pointers_of(call), (std::map<uint64_t, std::string>{
                                      {8 + 608, "inputs/index"}, {8 + 632, "outputs/sum"}, {8 + 656, "inputs/source"}}));
   }
@@ -500,8 +508,8 @@ TEST(Embedding, RowsUpToTheLargestIndex) {
   const Call& call = std::get<Call>(decoded);
   EXPECT_THAT(describe(call.inputs), ElementsAre("index 256 i64 [4]", "source 8192 f16 [4,16]"));
   EXPECT_THAT(describe(call.outputs), ElementsAre("sum 12288 f16 [12,16]"));
-  EXPECT_EQ(call.integers, (Integers{{"dim", 0}, {"dim_size", 12}}));
-  EXPECT_EQ(std::get<Call>(decode(embedding_launch(4, 3), memory)).integers.at("padding_idx"), 3);
+  EXPECT_EQ(call.facts.integers, (Integers{{"dim", 0}, {"dim_size", 12}}));
+  EXPECT_EQ(std::get<Call>(decode(embedding_launch(4, 3), memory)).facts.integers.at("padding_idx"), 3);
   EXPECT_TRUE(call.reads_data);
 }
 
@@ -551,7 +559,7 @@ TEST(IndexPut, SortedIndicesAndTheirRows) {
   EXPECT_FALSE(std::get<Call>(outer).reads_data);
   ASSERT_EQ(reason(outer), "not refused");
   EXPECT_THAT(describe(std::get<Call>(outer).outputs), ElementsAre("sum 16384 f32 [3,10,8]"));
-  EXPECT_EQ(std::get<Call>(outer).integers, (Integers{{"dim", 1}, {"dim_size", 10}}));
+  EXPECT_EQ(std::get<Call>(outer).facts.integers, (Integers{{"dim", 1}, {"dim_size", 10}}));
 }
 
 TEST(IndexPut, Refusals) {

@@ -97,7 +97,7 @@ TEST(UserAdapter, Decodes) {
   EXPECT_THAT(describe(call.inputs), ElementsAre("x 256 bf16 [4,3]", "y 512 f64 [10,3] strides [40,1]"));
   EXPECT_THAT(describe(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]", "mask 512 u8 [8]"));
   EXPECT_EQ(call.inputs[1].bytes(), (9 * 40 + 2 + 1) * 8);
-  EXPECT_EQ(call.texts.at("adapter"), "mine");
+  EXPECT_EQ(call.facts.texts.at("adapter"), "mine");
   const auto& pointers = call.pointers;
   ASSERT_EQ(pointers.size(), 4u);
   EXPECT_THAT((std::vector{pointers[0].tensor, pointers[1].tensor, pointers[2].tensor, pointers[3].tensor}),
@@ -127,7 +127,7 @@ TEST(UserAdapter, PointersToWhatIsNotKnown) {
 TEST(UserAdapter, ScalarsTellCallsApart) {
   const auto adapters = parse_adapters(adapter_file());
   const auto scalars = [&](const Mine& mine) {
-    return std::get<Call>(adapters[0]->decode(mine.launch(), nullptr)).texts.at("scalars");
+    return std::get<Call>(adapters[0]->decode(mine.launch(), nullptr)).facts.texts.at("scalars");
   };
   const std::string first = scalars(Mine());
   EXPECT_THAT(first, testing::StartsWith("n=12 wide=40 flag=1 info.rows=4 info.scale=0.5 unnamed="));

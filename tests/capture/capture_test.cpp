@@ -161,6 +161,8 @@ TEST_F(CaptureFile, KernelsOfOtherOperators) {
   facts.kernel = "kernel";
   facts.texts = {{"padding_mode", "reflection"}, {"adapter", "mine"}, {"grid", "not a grid"}};
   facts.integers = {{"align_corners", 1}, {"adapter", 7}, {"rows", -3}};
+  facts.reals = {{"scale", 0.1}, {"shared_bytes", 0.5}, {"rows", 2}};
+  facts.flags = {{"aligned", true}, {"wraps", false}, {"stream", true}};
   CallFacts ours = facts;
   ours.dialect = "msda_triton";
   ours.padding_mode = "zeros";
@@ -181,6 +183,8 @@ TEST_F(CaptureFile, KernelsOfOtherOperators) {
   EXPECT_EQ(another.facts.texts,
             (std::map<std::string, std::string>{{"padding_mode", "reflection"}, {"adapter", "mine"}}));
   EXPECT_EQ(another.facts.integers, (std::map<std::string, int64_t>{{"align_corners", 1}, {"rows", -3}}));
+  EXPECT_EQ(another.facts.reals, (std::map<std::string, double>{{"scale", 0.1}}));
+  EXPECT_EQ(another.facts.flags, (std::map<std::string, bool>{{"aligned", true}, {"wraps", false}}));
   EXPECT_EQ(find(another.inputs, "value")->shape, (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(find(another.outputs, "x")->type, kernels::kUInt8);
   EXPECT_THAT([&] { reader.invocation(1); }, ThrowsMessage<Error>(HasSubstr("value has rank 2, not 4")));

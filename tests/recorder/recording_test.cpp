@@ -52,7 +52,7 @@ class RecordingTest : public InAFolder {
   // A call whose input and output hold these numbers; `fails`: the real function refuses.
   void call(float input, float output, const std::string& options = "", bool fails = false) {
     const std::vector<float> in(4, input), out(4, output);
-    const CallFacts facts{{{"kernel", "k"}, {"mode", "m"}}, {{"stream", 1}}, {}, {}};
+    const CallFacts facts{{{{"kernel", "k"}, {"mode", "m"}}, {{"stream", 1}}}, {}, {}};
     auto begun = recording().begin_call(facts, {tensor("value", in)}, options);
     ASSERT_TRUE(begun);
     if (!fails) recording().end_call(*std::move(begun), {tensor("grad_value", out)});
@@ -65,7 +65,7 @@ class RecordingTest : public InAFolder {
     LaunchRecord record;
     record.content = *std::move(content);
     record.before = std::to_string(before);
-    record.facts = {{{"kernel", "k"}, {"time", ""}, {"label", ""}}, {}, {}, {}};
+    record.facts = {{{{"kernel", "k"}, {"time", ""}, {"label", ""}}}, {}, {}};
     const std::vector<float> in(4, 1), was(4, before), out(4, output);
     if (!record.content.known) record.inputs = {tensor("value", in)};
     if (!record.content.known || !record.content.same_before) record.outputs_before = {tensor("grad_value", was)};
@@ -97,7 +97,7 @@ class RecordingTest : public InAFolder {
       recording().deliver_code({image, function, "sm_90", {{"registers", registers}}},
                                std::as_bytes(std::span(kImage)));
     }
-    const CallFacts facts{{{"kernel", function}, {"kernel_digest", image}}, {{"stream", 1}}, {}, {}};
+    const CallFacts facts{{{{"kernel", function}, {"kernel_digest", image}}, {{"stream", 1}}}, {}, {}};
     auto begun = recording().begin_call(facts, {tensor("value", numbers)}, "");
     ASSERT_TRUE(begun);
     recording().end_call(*std::move(begun), {tensor("grad_value", numbers)});
@@ -323,7 +323,7 @@ TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {
   fs::remove(folder_ / "a.h5.spool");
   for (int i = 0; i < 3; ++i) call(static_cast<float>(i), 0);
   EXPECT_FALSE(recording().is_over());
-  recording().begin_call({{{"kernel", "k"}}, {}, {}, {}}, {tensor("value", std::vector<float>(1000))}, "");
+  recording().begin_call({{{{"kernel", "k"}}}, {}, {}}, {tensor("value", std::vector<float>(1000))}, "");
   recording().write_held();  // says what happened
   EXPECT_TRUE(recording().is_over());
 }
@@ -342,7 +342,7 @@ TEST_F(RecordingTest, ACallUnderWayCountsBeyondADiscard) {
   config.keep_last = 1;
   config.max_bytes = 1'000'000;
   const std::vector<float> large(10000);
-  auto under_way = recording().begin_call({{{"kernel", "k"}}, {}, {}, {}}, {tensor("value", large)}, "");
+  auto under_way = recording().begin_call({{{{"kernel", "k"}}}, {}, {}}, {tensor("value", large)}, "");
   ASSERT_TRUE(under_way);
   call(1, 0);
   recording().discard_calls();

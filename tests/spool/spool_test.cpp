@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +28,14 @@ std::vector<std::byte> some_bytes(size_t size) {
 }
 
 Begin some_begin() {
-  return {42, 1, {{"kernel", "k"}, {"label", ""}}, {{"stream", -1}, {"thread", 1LL << 40}}, {1, 2, 3}, {}};
+  return {{{{"kernel", "k"}, {"label", ""}},
+           {{"stream", -1}, {"thread", 1LL << 40}},
+           {{"scale", 0.1}, {"nan", std::nan("")}},
+           {{"aligned", true}, {"wraps", false}}},
+          42,
+          1,
+          {1, 2, 3},
+          {}};
 }
 
 TEST(Output, OtherNamesKeepTheEnding) {
@@ -42,6 +50,9 @@ TEST(Messages, ThereAndBack) {
   EXPECT_EQ(begin.invocation, 42u);
   EXPECT_EQ(begin.texts, some_begin().texts);
   EXPECT_EQ(begin.integers, some_begin().integers);
+  EXPECT_EQ(begin.reals.at("scale"), 0.1);
+  EXPECT_TRUE(std::isnan(begin.reals.at("nan")));
+  EXPECT_EQ(begin.flags, some_begin().flags);
   EXPECT_EQ(begin.grid, (std::vector<int64_t>{1, 2, 3}));
   EXPECT_TRUE(begin.block.empty());
   const spool::Run run = decode<spool::Run>(encode(spool::Run{{"a", "b c"}, {{"X", "1"}}, {}, {{"host", "h"}}}));

@@ -77,15 +77,15 @@ void add_operator_call(Frames& frames, uint64_t invocation, bool unconfirmed) {
   if (msda_backward(&call, &grad, nullptr, &grad_value, &grad_locations, &grad_weights) != MSDA_OK) {
     throw std::runtime_error(msda_last_error());
   }
-  Begin begin{invocation,
+  Begin begin{{{{"kernel", "backward"},
+                {"kernel_digest", "xxh3-128:00"},
+                {"dialect", "msda_triton"},
+                {"padding_mode", "border"},
+                {"label", "test[1]"},
+                {"own", "fact"}},
+               {{"align_corners", 0}, {"stream", 7}, {"device", 0}, {"thread", 1}, {"own_number", -3}}},
+              invocation,
               0,
-              {{"kernel", "backward"},
-               {"kernel_digest", "xxh3-128:00"},
-               {"dialect", "msda_triton"},
-               {"padding_mode", "border"},
-               {"label", "test[1]"},
-               {"own", "fact"}},
-              {{"align_corners", 0}, {"stream", 7}, {"device", 0}, {"thread", 1}, {"own_number", -3}},
               {1, 2, 3},
               {64, 1, 1}};
   if (unconfirmed) begin.integers["unconfirmed"] = 1;
@@ -117,7 +117,7 @@ void add_operator_call(Frames& frames, uint64_t invocation, bool unconfirmed) {
 }
 
 void add_other_call(Frames& frames, uint64_t invocation) {
-  frames.add(Begin{invocation, 0, {{"kernel", "other"}, {"operator", "grid_sample"}}, {}, {}, {}});
+  frames.add(Begin{{{{"kernel", "other"}, {"operator", "grid_sample"}}}, invocation, 0, {}, {}});
   frames.tensor(invocation, 0, "inputs", {"strided", MSDA_FLOAT64, {3, 2}, {1, 4}}, Bytes(8 * (2 + 4 + 1)));
   frames.tensor(invocation, 0, "inputs", {"expanded", MSDA_FLOAT16, {30, 20}, {0, 0}}, Bytes(2));
   frames.tensor(invocation, 0, "inputs", {"scalar", kernels::kUInt8, {}, {}}, Bytes(1));
@@ -138,7 +138,7 @@ std::vector<RawFrame> frames_of_everything() {
   add_operator_call(frames, 2, true);
   frames.add(Seed{"2026-01-01T00:00:01Z", "torch_cuda", 43});
   add_operator_call(frames, 3, false);
-  frames.add(Begin{4, 0, {{"kernel", "unfinished"}}, {}, {}, {}});
+  frames.add(Begin{{{{"kernel", "unfinished"}}}, 4, 0, {}, {}});
   return std::move(frames.frames_);
 }
 

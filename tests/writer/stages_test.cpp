@@ -284,7 +284,7 @@ TEST_F(StagesOfACall, InARecording) {
   uint64_t number = 0;
   for (const auto& [kernel, dialect] :
        {std::pair{"other", ""}, {"bwd", "msda_triton"}, {"other", ""}, {"newer", "msda_trident"}}) {
-    spool.append(spool::Begin{number, 0, {{"kernel", kernel}, {"dialect", dialect}}, {}, {}, {}});
+    spool.append(spool::Begin{{{{"kernel", kernel}, {"dialect", dialect}}}, number, 0, {}, {}});
     for (const auto& [name, view] : inputs_of(problem)) {
       spool::Tensor tensor;
       tensor.invocation = number;

@@ -82,8 +82,9 @@ std::string content_key(const KnownLaunch& known, const std::string& label, cons
   std::string key = label + "\n" + known.name;
   if (call.padding) key += std::string(" ") + kernels::name_of(*call.padding);
   if (call.align_corners) key += *call.align_corners ? " align" : " no align";
-  for (const auto& [name, value] : call.texts) key += "\n" + name + "=" + value;
-  for (const auto& [name, value] : call.integers) key += "\n" + name + "=" + std::to_string(value);
+  for_each_type(call.facts, [&](const auto& values) {
+    for (const auto& [name, value] : values) key += "\n" + name + "=" + tensors::fact_text(value);
+  });
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const auto& tensor = call.inputs[i];
     key += "\n" + tensor.name + " " + kernels::name_of(tensor.type) + " " + in_hex(digests[i]);

@@ -128,9 +128,7 @@ adapters::Launch launch_of(const Launched& launched, const Layout& layout) {
 }
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call) {
-  CallFacts facts;
-  facts.texts = call.texts;
-  facts.integers = call.integers;
+  CallFacts facts{call.facts, {}, {}};
   facts.texts["kernel"] = launch.kernel;
   std::string& pointers = facts.texts["pointers"];
   for (const auto& [offset, tensor] : call.pointers) {

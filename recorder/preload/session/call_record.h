@@ -13,6 +13,7 @@
 #include "recorder/preload/session/content_ledger.h"
 #include "recorder/preload/session/target_ring.h"
 #include "recorder/tensors/description.h"
+#include "recorder/tensors/facts.h"
 
 namespace msda::record {
 
@@ -24,10 +25,8 @@ struct HostTensor : tensors::Description {
 };
 
 // The facts that are known before a call runs.
-struct CallFacts {
-  std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode
-  std::map<std::string, int64_t> integers;   // align_corners, and the numbers of a launch
-  std::vector<int64_t> grid, block;          // of a launch
+struct CallFacts : tensors::Facts {
+  std::vector<int64_t> grid, block;  // of a launch
 };
 
 class Recording;

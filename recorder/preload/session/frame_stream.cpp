@@ -78,7 +78,7 @@ void FrameStream::dropped(uint64_t bytes) {
 }
 
 uint64_t FrameStream::append_begin(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {
-  return append(spool::Begin{invocation, attempt, facts.texts, facts.integers, facts.grid, facts.block});
+  return append(spool::Begin{facts, invocation, attempt, facts.grid, facts.block});
 }
 
 uint64_t FrameStream::append_end(uint64_t invocation, uint32_t attempt,

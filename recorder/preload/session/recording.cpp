@@ -207,10 +207,11 @@ std::optional<HostCall> Recording::begin_call(const CallFacts& given, const std:
   guarded([&] {
     const CallFacts facts = stamped(given);
     std::string key = facts.texts.at("label") + "\n" + options;
-    for (const auto& [name, value] : given.texts) key += name + "=" + value + "\n";
-    for (const auto& [name, value] : given.integers) {
-      if (name != "stream" && name != "device") key += name + "=" + std::to_string(value) + "\n";
-    }
+    for_each_type(given, [&](const auto& values) {
+      for (const auto& [name, value] : values) {
+        if (name != "stream" && name != "device") key += name + "=" + tensors::fact_text(value) + "\n";
+      }
+    });
     auto content = register_content(digest_of_all(key, inputs), "");
     if (!content) return;
     HostCall begun{std::move(*content), {}, 0};

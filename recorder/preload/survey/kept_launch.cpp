@@ -50,7 +50,7 @@ class MemoryAdapter : public adapters::Adapter {
     auto memory = memory_;
     adapters::Call call;
     UnwrittenText unwritten;
-    call.integers["survey"] = static_cast<int64_t>(number_);
+    call.facts.integers["survey"] = static_cast<int64_t>(number_);
     for_each_pointer(launch.bytes, memory,
                      [&](size_t, uint64_t address, Memory& region) { region.first = std::min(region.first, address); });
     for (Memory& region : memory) {
@@ -64,9 +64,9 @@ class MemoryAdapter : public adapters::Adapter {
       if (region.unwritten != nullptr)
         unwritten.add(region.tensor, *region.unwritten, region.first - begin, end - begin);
     }
-    if (!unwritten.text().empty()) call.texts["unwritten"] = unwritten.text();
+    if (!unwritten.text().empty()) call.facts.texts["unwritten"] = unwritten.text();
     if (const uint64_t bytes = unwritten.bytes_left_out(); bytes > 0) {
-      call.integers["unwritten_left_out"] = static_cast<int64_t>(bytes);
+      call.facts.integers["unwritten_left_out"] = static_cast<int64_t>(bytes);
     }
     for_each_pointer(launch.bytes, memory, [&](size_t offset, uint64_t address, const Memory& region) {
       call.pointers.push_back({offset, address == region.range.address ? region.tensor : ""});

@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import jsonschema
+import numpy as np
 import pytest
 from conftest import SOURCE
 
-from msda_replay import libmsda
+from msda_replay import Invocation, libmsda, read_capture, run, write_capture
 from msda_replay.operator_rows import ROWS
 
 OPERATORS = SOURCE / "analysis" / "operators"
@@ -81,3 +82,20 @@ def test_values_are_those_of_the_kernels(operator, convention, names):
 def test_the_pages_follow_the_rows():
     done = subprocess.run([sys.executable, SOURCE / "tools" / "operators", "--check"], capture_output=True, text=True)
     assert done.returncode == 0, f"run tools/operators, which writes {done.stdout}{done.stderr}"
+
+
+def test_older_captures_say_the_same(tmp_path):
+    """Real numbers were texts, and flags integers."""
+    rng = np.random.default_rng(7)
+    boxes, grad = np.float32([[0, 0.5, 1, 3.5, 4]]), rng.normal(size=(1, 2, 2, 2)).astype(np.float32)
+    sizes = {"sampling_ratio": 2, "input_batch": 1, "input_height": 5, "input_width": 5}
+    found = []
+    for name, kept in (("new", {"spatial_scale": 0.75, "aligned": True}), ("old", {"spatial_scale": "0.75", "aligned": 1})):
+        call = Invocation({"boxes": boxes, "grad_output": grad}, {"grad_input": np.ones((1, 2, 5, 5), np.float32)}, "", facts={**sizes, **kept})
+        write_capture(tmp_path / f"{name}.h5", call)
+        assert {key: (type(value), value) for key, value in read_capture(tmp_path / f"{name}.h5").invocations[0].facts.items() if key in kept} == {
+            key: (type(value), value) for key, value in kept.items()}
+        (result,) = run(tmp_path / f"{name}.h5", atol=1e-3, rtol=1e-3, device="cpu").invocations
+        assert (result["operator"], result["spatial_scale"], result["aligned"]) == ("roi_align", 0.75, True)
+        found.append(result)
+    assert found[0] == found[1] and found[0]["findings"]

@@ -206,7 +206,7 @@ def test_in_a_pip_venv(tmp_path):
     python = str(folder / "bin" / "python")
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     copy = tmp_path / "python"  # pip builds in the folder it is given
-    subprocess.run(["cp", "-r", str(SOURCE / "tools" / "python"), str(copy)], check=True)
+    subprocess.run(["cp", "-rL", str(SOURCE / "tools" / "python"), str(copy)], check=True)  # also what links lead to
     install = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", str(copy)], capture_output=True,
                              text=True, env=clean)
     if install.returncode != 0 and "No matching distribution" in install.stderr:

@@ -122,7 +122,7 @@ def test_grid_sample(replay, tmp_path, entry, double, axes):
 # By the stand-in's kernel: the operator, the shapes of its tensors, facts of the first call.
 SCATTERS = {
     "roi_align": ("roi_align", {"grad_output": (5, 3, 2, 3), "boxes": (5, 5)}, (2, 3, 8, 10),
-                  {"spatial_scale": "0.25", "sampling_ratio": 2, "aligned": 0, "input_batch": 2, "input_height": 8, "input_width": 10}),
+                  {"spatial_scale": 0.25, "sampling_ratio": 2, "aligned": False, "input_batch": 2, "input_height": 8, "input_width": 10}),
     "upsample_bilinear2d": ("interpolate", {"grad_output": (1, 6, 7, 15)}, (1, 6, 4, 5),
                             {"mode": "bilinear", "align_corners": 0, "input_height": 4, "input_width": 5}),
     "upsample_nearest2d": ("interpolate", {"grad_output": (2, 3, 8, 15)}, (2, 3, 4, 5),

@@ -94,7 +94,7 @@ class Invocation:
     a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run.
 
     A kernel that is not the operator's backward has dialect "": its tensors have names and shapes of its own, uint8 among
-    their types, and `facts` holds its texts and integers, including padding_mode and align_corners."""
+    their types, and `facts` holds its texts, numbers and flags, including padding_mode and align_corners."""
 
     inputs: Dict[str, np.ndarray]
     outputs: Dict[str, np.ndarray]
@@ -184,8 +184,8 @@ def _check(invocation):
         raise CaptureError("atol and rtol go together")
     if not invocation.dialect:
         for name, value in invocation.facts.items():
-            if name in _FIELDS or (name not in FACTS and not isinstance(value, (str, int))):
-                raise CaptureError(f"fact {name!r} is {value!r}; give texts and integers, and fields as such")
+            if name in _FIELDS or (name not in FACTS and not isinstance(value, (str, int, float))):
+                raise CaptureError(f"fact {name!r} is {value!r}; give texts, numbers and flags, and fields as such")
         return
     for name in INPUTS:
         if name not in invocation.inputs:
@@ -369,7 +369,7 @@ def _read_invocation(file, described):
     conventions = attributes if dialect else {}
     fields = _FIELDS + (("padding_mode", "align_corners") if dialect else ())
     facts = {name: value for name, value in attributes.items()
-             if name in FACTS or (name not in fields and isinstance(value, (str, int)))}
+             if name in FACTS or (name not in fields and isinstance(value, (str, int, float)))}
     return Invocation(
         **{section: tensors(described[section]) for section in ("inputs", "outputs_before", "outputs")}, stages=tensors(described["stages"]),
         results={name: result(group) for name, group in described["results"].items()}, digests=described["digests"],

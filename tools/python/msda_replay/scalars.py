@@ -1,8 +1,12 @@
 """Reads what an archive says beside its tensors: the operator, and its conventions."""
 
+from typing import Any, Callable, Dict
+
 from . import archive_keys
 from .libmsda import MAX_RANK
 from .operator_rows import ROWS
+
+_TYPES: Dict[str, Callable[[Any], Any]] = {"text": str, "real": float, "integer": int, "flag": bool}
 
 
 def read_scalar(source, name, valid):
@@ -48,8 +52,8 @@ def _chosen_axis(source, row, axes):
 
 
 def fact_of(convention, value):
-    """Returns a convention as captures hold it: real numbers are texts, flags integers."""
-    return value if convention["kind"] == "text" else repr(float(value)) if convention["kind"] == "real" else int(value)
+    """Returns a convention as captures hold it."""
+    return _TYPES[convention["kind"]](value)
 
 
 def facts_of(source, schema, scalars):
