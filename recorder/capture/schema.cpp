@@ -1,46 +1,40 @@
 #include "recorder/capture/schema.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
-#include <array>
+#include <string>
+
+#include "kernels/operator_rows.h"
 
 namespace msda::capture {
 namespace {
 
-using Names = std::string_view;
-constexpr std::array<Names, 4> kValue{"batch", "pixel", "head", "channel"};
-constexpr std::array<Names, 2> kShapes{"level", "height_width"};
-constexpr std::array<Names, 1> kStarts{"level"};
-constexpr std::array<Names, 6> kLocations{"batch", "query", "head", "level", "point", "xy"};
-constexpr std::array<Names, 5> kWeights{"batch", "query", "head", "level", "point"};
-constexpr std::array<Names, 4> kOutput{"batch", "query", "head", "channel"};
-constexpr std::array<Names, 6> kCorners{"batch", "query", "head", "level", "point", "corner"};
-constexpr std::array<Names, 7> kCornerChannels{"batch", "query", "head", "level", "point", "corner", "channel"};
-constexpr std::array<Names, 6> kChannels{"batch", "query", "head", "level", "point", "channel"};
+using nlohmann::json;
 
-constexpr TensorSchema kTensors[] = {
-    {"value", kValue, false},
-    {"spatial_shapes", kShapes, true},
-    {"level_start_index", kStarts, true},
-    {"sampling_locations", kLocations, false},
-    {"attention_weights", kWeights, false},
-    {"output", kOutput, false},
-    {"grad_output", kOutput, false},
-    {"grad_value", kValue, false},
-    {"grad_sampling_locations", kLocations, false},
-    {"grad_attention_weights", kWeights, false},
-};
+const json& named(const json& objects, const std::string& name) {
+  return *std::ranges::find_if(objects, [&](const json& object) { return object.at("name") == name; });
+}
 
-constexpr TensorSchema kStages[] = {
-    {"pixel_coordinates", kLocations, false},
-    {"cell", kLocations, false},
-    {"interpolation_weights", kCorners, false},
-    {"corner_values", kCornerChannels, false},
-    {"sampled_value", kChannels, false},
-    {"grad_attention_weights", kWeights, false},
-    {"grad_sampling_locations", kLocations, false},
-    {"value_contributions", kCornerChannels, false},
-    {"grad_value", kValue, false},
-};
+// A gradient has the dimensions of its tensor, a stage without dimensions those of the gradient that it is.
+const json& dimensions_of(const json& object, const json& tensors) {
+  if (const auto found = object.find("dimensions"); found != object.end()) return *found;
+  return dimensions_of(named(tensors, object.value("of", object.at("name").get<std::string>())), tensors);
+}
+
+std::vector<TensorSchema> schemas_in(const char* list) {
+  static const json rows = json::parse(kernels::kOperatorRows);  // which the names are views of
+  const json& row = named(rows, "msda");
+  std::vector<TensorSchema> schemas;
+  for (const json& object : row.at(list)) {
+    TensorSchema schema{object.at("name").get_ref<const std::string&>(), {}, object.value("type", "") == "integer"};
+    for (const json& dimension : dimensions_of(object, row.at("tensors"))) {
+      schema.dimensions.push_back(dimension.get_ref<const std::string&>());
+    }
+    schemas.push_back(std::move(schema));
+  }
+  return schemas;
+}
 
 const TensorSchema* find(std::span<const TensorSchema> schemas, std::string_view name) {
   const auto found = std::ranges::find(schemas, name, &TensorSchema::name);
@@ -49,8 +43,16 @@ const TensorSchema* find(std::span<const TensorSchema> schemas, std::string_view
 
 }  // namespace
 
-const TensorSchema* find_tensor(std::string_view name) { return find(kTensors, name); }
-const TensorSchema* find_stage(std::string_view name) { return find(kStages, name); }
-std::span<const TensorSchema> all_stages() { return kStages; }
+const TensorSchema* find_tensor(std::string_view name) {
+  static const std::vector<TensorSchema> tensors = schemas_in("tensors");
+  return find(tensors, name);
+}
+
+const TensorSchema* find_stage(std::string_view name) { return find(all_stages(), name); }
+
+std::span<const TensorSchema> all_stages() {
+  static const std::vector<TensorSchema> stages = schemas_in("stages");
+  return stages;
+}
 
 }  // namespace msda::capture

@@ -1,10 +1,12 @@
-// The names, types and dimensions that make up a capture file. Reader, writer and docs/capture-format.md follow this
+// The names, types and dimensions that make up a capture file; those of tensors are in the row of the operator with a
+// dialect, analysis/operators/msda/schema.json. Reader, writer and docs/capture-format.md follow this
 // header; a change here is a change of the format (kFormatVersion).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace msda::capture {
 
@@ -20,8 +22,8 @@ inline constexpr char kFunctionSeparator = ' ';
 // with a dialect. Other datasets are read as they are, with no names for their dimensions.
 struct TensorSchema {
   std::string_view name;
-  std::span<const std::string_view> dimensions;  // their number is the rank
-  bool is_integer;                               // int32 or int64; otherwise one of the floating-point types
+  std::vector<std::string_view> dimensions;  // their number is the rank
+  bool is_integer;                           // int32 or int64; otherwise one of the floating-point types
 };
 
 // Returns null for a name that the format does not know.

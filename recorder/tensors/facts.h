@@ -1,6 +1,8 @@
 // What is known of a call beside its tensors: values by name.
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,8 +27,12 @@ void for_each_type(AnyFacts& facts, const Visit& visit) {
 
 // Return a value as text, a real number as the shortest one that reads back as the same.
 inline const std::string& fact_text(const std::string& value) { return value; }
-std::string fact_text(int64_t value);
-std::string fact_text(double value);
+inline std::string fact_text(int64_t value) { return std::to_string(value); }
 inline std::string fact_text(bool value) { return value ? "1" : "0"; }
+inline std::string fact_text(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
 
 }  // namespace msda::tensors
