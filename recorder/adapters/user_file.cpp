@@ -23,7 +23,8 @@ namespace {
 constexpr size_t kLargestFile = 1 << 20;
 constexpr int64_t kMostParameters = 256;   // the recorder reads no more
 constexpr int64_t kLargestStruct = 32764;  // CUDA's limit for all parameters together
-constexpr size_t kMostTensors = 64, kMostDimensions = 16, kMostConditions = 64, kMostAdapters = 256;
+constexpr int64_t kMostDimensions = 16;
+constexpr size_t kMostTensors = 64, kMostConditions = 64, kMostAdapters = 256;
 
 struct Scalar {
   const char* name;
@@ -130,26 +131,38 @@ std::vector<Expression> read_expressions(const UserSpec& spec, const std::vector
   return expressions;
 }
 
+// Returns the number of the scalar that points to a tensor.
+size_t pointer_named(const UserSpec& spec, const Node& pointer) {
+  const auto scalar = std::ranges::find(spec.scalars, pointer.text(), &ScalarSpec::name);
+  if (scalar == spec.scalars.end() || scalar->type != ScalarType::kPointer) {
+    pointer.fail("is \"" + pointer.text() + "\", which is not the name of a parameter or field of type pointer");
+  }
+  return static_cast<size_t>(scalar - spec.scalars.begin());
+}
+
 void read_tensor(UserSpec& spec, const Node& node) {
-  node.with_keys({"name", "role", "pointer", "type", "shape", "strides"});
+  if (spec.has_kernel) {
+    node.with_keys({"name", "role", "pointer", "type", "shape", "strides"});
+  } else {
+    node.with_keys({"name", "role", "type", "rank"});
+  }
   const Node name = node.at("name");
   if (std::ranges::find(spec.tensors, name.identifier(), &TensorSpec::name) != spec.tensors.end()) {
     name.fail("is a name that another tensor has: " + name.text());
   }
   constexpr std::array kRoles{"input", "output", "inout"};
   const size_t role = node.at("role").word_of(kRoles);
-  const Node pointer = node.at("pointer");
-  const auto scalar = std::ranges::find(spec.scalars, pointer.text(), &ScalarSpec::name);
-  if (scalar == spec.scalars.end() || scalar->type != ScalarType::kPointer) {
-    pointer.fail("is \"" + pointer.text() + "\", which is not the name of a parameter or field of type pointer");
+  TensorSpec tensor{
+      name.text(), role != 1, role != 0, 0, static_cast<msda_dtype>(node.at("type").word_of(kernels::kDtypeNames)),
+      {},          {}};
+  if (spec.has_kernel) {
+    tensor.pointer = pointer_named(spec, node.at("pointer"));
+    tensor.shape = read_expressions(spec, node.at("shape").list(1, kMostDimensions));
+  } else {
+    // No launch is decoded by it: only the number of dimensions matters.
+    const uint64_t rank = node.at("rank").integer(1, kMostDimensions);
+    tensor.shape.assign(rank, Expression("1", names_of(spec)));
   }
-  TensorSpec tensor{name.text(),
-                    role != 1,
-                    role != 0,
-                    static_cast<size_t>(scalar - spec.scalars.begin()),
-                    static_cast<msda_dtype>(node.at("type").word_of(kernels::kDtypeNames)),
-                    read_expressions(spec, node.at("shape").list(1, kMostDimensions)),
-                    {}};
   if (const auto strides = node.find("strides")) {
     tensor.strides = read_expressions(spec, strides->list(tensor.shape.size(), tensor.shape.size()));
   }
@@ -211,13 +224,19 @@ UserSpec read_spec(const Node& node) {
   node.with_keys({"name", "kernel", "parameters", "conditions", "tensors", "dialect", "padding_mode", "align_corners",
                   "operator"});
   UserSpec spec;
+  spec.has_kernel = node.find("kernel") || !node.find("operator");
+  if (!spec.has_kernel) node.with_keys({"name", "parameters", "tensors", "operator"});
   spec.name = node.at("name").text();
   const auto printable = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; };
   if (spec.name.empty() || spec.name.size() > 100 || !std::ranges::all_of(spec.name, printable)) {
     node.at("name").fail("is not a line of 1 to 100 characters");
   }
-  spec.kernel = read_pattern(node.at("kernel"));
-  for (const Node& parameter : node.at("parameters").list(1, kMostParameters)) read_parameter(spec, parameter);
+  if (spec.has_kernel) spec.kernel = read_pattern(node.at("kernel"));
+  const auto parameters = spec.has_kernel ? node.at("parameters") : node.find("parameters");
+  for (const Node& parameter :
+       parameters ? parameters->list(spec.has_kernel ? 1 : 0, kMostParameters) : std::vector<Node>{}) {
+    read_parameter(spec, parameter);
+  }
   if (const auto conditions = node.find("conditions")) {
     for (const Node& condition : conditions->list(0, kMostConditions)) {
       spec.conditions.push_back(
@@ -230,7 +249,8 @@ UserSpec read_spec(const Node& node) {
     tensors.fail("has no tensor of role output or inout: nothing of this kernel could differ");
   }
   read_conventions(spec, node, tensors);
-  if (const auto op = node.find("operator")) {
+  const auto op = spec.has_kernel ? node.find("operator") : node.at("operator");
+  if (op) {
     if (spec.dialect) op->fail("is there beside a \"dialect\"; a kernel has one operator");
     spec.op = read_operator(spec, *op);
   }
@@ -300,7 +320,12 @@ std::vector<UserSpec> read_user_specs(const std::string& path) { return parse_us
 
 std::vector<std::unique_ptr<const Adapter>> parse_user_adapters(const std::string& path, const std::string& text) {
   std::vector<std::unique_ptr<const Adapter>> adapters;
-  for (UserSpec& spec : parse_user_specs(path, text)) adapters.push_back(user_adapter(std::move(spec)));
+  for (UserSpec& spec : parse_user_specs(path, text)) {
+    if (!spec.has_kernel) {
+      throw BadAdapterFile(path + ": adapter " + spec.name + " has no \"kernel\", without which nothing is recorded");
+    }
+    adapters.push_back(user_adapter(std::move(spec)));
+  }
   return adapters;
 }
 

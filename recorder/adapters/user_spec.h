@@ -34,6 +34,7 @@ struct TensorSpec {
 
 struct UserSpec {
   std::string name;
+  bool has_kernel = true;  // otherwise it describes calls that were made by hand, and matches no launch
   NamePattern kernel;
   std::vector<uint64_t> sizes;      // of the parameters
   std::vector<bool> are_pointers;   // which of the parameters are

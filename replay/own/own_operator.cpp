@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "recorder/adapters/user.h"
@@ -27,6 +29,26 @@ std::unique_ptr<const OwnOperator> make_operator(adapters::UserSpec spec, const 
     return std::make_unique<LibraryOperator>(std::move(spec), std::filesystem::path(file).parent_path().string());
   } catch (const BadInput& e) {
     throw BadInput(fmt::format("--operator {}: {}", file, e.what()));
+  }
+}
+
+// Returns the operator of the definition that an invocation holds, which stays for the process, too.
+const OwnOperator* stored_operator(const capture::Invocation& invocation, const std::string& definition) {
+  static std::mutex mutex;
+  static auto* const all = new std::map<std::string, std::unique_ptr<const OwnOperator>>;
+  const std::lock_guard lock(mutex);
+  if (const auto known = all->find(definition); known != all->end()) return known->second.get();
+  const std::string where = invocation.path + ", definition";
+  try {
+    auto specs = adapters::parse_user_specs(where, definition);
+    if (specs.size() != 1 || !specs[0].op) throw BadInput(where + ": is not one adapter with an operator");
+    if (!specs[0].op->library.empty()) {
+      throw BadInput(where +
+                     ": names a library, and none is run because a capture says so; give the file by --operator");
+    }
+    return all->emplace(definition, std::make_unique<ExpressionOperator>(std::move(specs[0]))).first->second.get();
+  } catch (const adapters::BadAdapterFile& e) {
+    throw BadInput(e.what());
   }
 }
 
@@ -59,12 +81,12 @@ void read_operators(const std::string& file) {
 
 const OwnOperator* own_operator_of(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
-  const auto adapter = facts.texts.find("adapter");
-  if (!facts.dialect.empty() || adapter == facts.texts.end()) return nullptr;
+  if (!facts.dialect.empty()) return nullptr;
+  const auto adapter = facts.texts.find("adapter"), definition = facts.texts.find("definition");
   for (const auto& known : operators()) {
-    if (known->adapter() == adapter->second) return known.get();
+    if (adapter != facts.texts.end() && known->adapter() == adapter->second) return known.get();
   }
-  return nullptr;
+  return definition == facts.texts.end() ? nullptr : stored_operator(invocation, definition->second);
 }
 
 std::string read_adapters() {

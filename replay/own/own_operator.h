@@ -1,5 +1,6 @@
-// Operators that a user describes in an adapter file, and names on the command line. A capture names at most its
-// adapter: no file is read and no library is loaded because a capture says so.
+// Operators that a user describes in an adapter file, and names on the command line, or stores in the capture. A stored
+// definition consists of expressions, which are data: no file is read and no library is loaded because a capture says
+// so.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,8 @@ class OwnOperator {
 // Reads the operators of an adapter file, which stay for the process. Throws BadInput, which names --operator.
 void read_operators(const std::string& file);
 
-// Returns the operator of the invocation's adapter; null if no file that was named has it.
+// Returns the operator of the invocation's adapter in the files that were named, or else of the definition that the
+// invocation holds; null if there is neither. Throws BadInput for a definition that is not valid.
 const OwnOperator* own_operator_of(const capture::Invocation& invocation);
 
 // Returns the names of the adapters in the files that were named: "segment_sum, slope".

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .capture import Capture, CaptureError, Invocation, Result, read_capture, write_capture
     from .command import CommandError, Page, replay, report, run
+    from .own import Operator, operator
     from .reading import Call, OpenCapture, Tensor, open_capture
     from .results import Finding, Findings, RunResult
     from .save import save_call
@@ -19,6 +20,7 @@ __version__ = "0.2.0"  # of the whole project: CMakeLists.txt reads this line
 _MODULES = {
     "capture": ("Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"),
     "command": ("CommandError", "Page", "replay", "report", "run"),
+    "own": ("Operator", "operator"),
     "reading": ("Call", "OpenCapture", "Tensor", "open_capture"),
     "results": ("Finding", "Findings", "RunResult"),
     "save": ("save_call",),
@@ -26,8 +28,8 @@ _MODULES = {
     "trails": ("Trail", "TrailRow", "trail"),
 }
 __all__ = [
-    "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Page", "Result", "RunResult",
-    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "read_capture", "replay", "report", "run",
+    "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Operator", "Page", "Result", "RunResult",
+    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "operator", "read_capture", "replay", "report", "run",
     "save_call", "survey", "trail", "write_capture",
 ]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .capture import BFloat16, CaptureError, write_capture
 from .importer import read_call
+from .own import invocation_of
 from .scalars import keys_of
 
 
@@ -38,7 +39,7 @@ def _array(value: Any) -> np.ndarray:
     return np.asarray(value) if not isinstance(value, np.ndarray) else value
 
 
-class _Arguments:
+class Arguments:
     """The arguments of save_call as the importer reads an archive. Every error is a CaptureError of one line."""
 
     noun = "the call"
@@ -86,8 +87,15 @@ def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **
     The arguments are the keys of an archive (docs/python.md): operator="roi_align", for example (msda if there is none), the operator's
     inputs and conventions; observed_grad_value and so on, what the kernel returned; reference_grad_value and so on, what the test
     compares with; atol, rtol, kernel, label. Tensors are torch tensors (bfloat16, too, on any device) or NumPy arrays. Raises
-    CaptureError and leaves no file behind."""
-    source = _Arguments(os.fspath(path), call)
+    CaptureError and leaves no file behind.
+
+    `operator` may also be one of your own (docs/own-operators.md): what @msda_replay.operator makes, an adapter file's path or its contents.
+    The arguments are then its inputs, observed_ and reference_ and before_ of its outputs, its numbers, and atol, rtol, kernel, label."""
+    operator = call.get("operator", "msda")
+    if not isinstance(operator, str) or operator.endswith(".json"):
+        own = invocation_of(os.fspath(path), operator, {name: value for name, value in call.items() if name != "operator"})
+        return write_capture(path, own, overwrite=overwrite)
+    source = Arguments(os.fspath(path), call)
     schema = keys_of(source)
     unknown = sorted(set(call) - {*schema.tensors, *schema.scalars})
     if unknown:
