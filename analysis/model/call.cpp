@@ -11,7 +11,10 @@
 namespace msda::analysis {
 
 const Dialects* Call::dialects() const { return dynamic_cast<const Dialects*>(this); }
-const Forward* Call::forward() const { return dynamic_cast<const Forward*>(this); }
+const Forward* Call::forward() const {
+  const auto* forward = dynamic_cast<const Forward*>(this);
+  return forward != nullptr && forward->has_forward() ? forward : nullptr;
+}
 const Hypotheses* Call::hypotheses() const { return dynamic_cast<const Hypotheses*>(this); }
 const Kernels* Call::kernels() const { return dynamic_cast<const Kernels*>(this); }
 const Stages* Call::stages() const { return dynamic_cast<const Stages*>(this); }

@@ -17,6 +17,9 @@ class Forward {
  public:
   virtual ~Forward() = default;
 
+  // False: this call's definition does not say it, though others of the class do.
+  virtual bool has_forward() const { return true; }
+
   // Returns the part of sum(grad_output * output) that depends on one input element, the one whose gradient is `id`,
   // with `x` in its place. It is computed in float64, by the formula alone.
   virtual Loss loss_at(const ElementId& id, double x) const = 0;

@@ -3,6 +3,7 @@
 // bound from the very code that the kernels run.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "analysis/numbers/tensor.h"
@@ -16,6 +17,10 @@ class Bounded {
   explicit Bounded(double exact) : value_(exact) {}
   // An exact input, and the type to which operations on it round.
   Bounded(double exact, const Precision& precision) : value_(exact), precision_(&precision) {}
+
+  // The result of operations before, with the error that it has.
+  Bounded(double value, double error, const Precision& precision)
+      : value_(value), error_(error), precision_(&precision) {}
 
   double value() const { return value_; }
   double error() const { return error_; }
@@ -47,7 +52,36 @@ class Bounded {
     return result;
   }
 
+  // Functions of CUDA's mathematical library, with the errors that it documents, in units of the last place (a unit is
+  // at most two roundings): sqrt 1; exp 2 + 1.173 |x|, that of __expf, to which -use_fast_math turns expf.
+  friend Bounded exp(const Bounded& a) {
+    const double value = std::exp(a.value_), farthest = std::exp(a.value_ + a.error_);
+    return a.computed(value, std::isfinite(farthest) ? farthest - value : INFINITY,
+                      2 * (2 + 1.173 * (std::abs(a.value_) + a.error_)));
+  }
+  friend Bounded sqrt(const Bounded& a) {
+    const double value = std::sqrt(a.value_), nearest = std::sqrt(a.value_ - a.error_);  // NaN: it may be below 0
+    return a.computed(value, std::isnan(nearest) ? INFINITY : value - nearest, 2);
+  }
+  friend Bounded abs(const Bounded& a) { return a.exactly(std::abs(a.value_), a.error_); }
+  friend Bounded min(const Bounded& a, const Bounded& b) { return -max(-a, -b); }
+  friend Bounded max(const Bounded& a, const Bounded& b) {
+    Bounded result = a.exactly(std::max(a.value_, b.value_), std::max(a.error_, b.error_));
+    if (result.precision_ == nullptr) result.precision_ = b.precision_;
+    // NaN is none of two numbers for fmaxf(), and is kept as what is not known.
+    if (std::isnan(a.value_) || std::isnan(b.value_)) result.value_ = NAN;
+    return result;
+  }
+
  private:
+  // Returns what a function's implementation may give, whose error is `roundings` of the result.
+  Bounded computed(double value, double error, double roundings) const {
+    Bounded result = exactly(value, error);
+    if (precision_ != nullptr) {
+      result.error_ += roundings * precision_->unit * (std::abs(value) + error) + precision_->smallest_normal();
+    }
+    return result;
+  }
   Bounded exactly(double value, double error) const {
     Bounded result = *this;
     result.value_ = value;

@@ -93,6 +93,8 @@ class ExpressionReader {
       at_ = end;
       if (tensors_ && next() == '[') {
         element(name);
+      } else if (reals_ && indices_ == 0 && next() == '(') {
+        function(name);
       } else {
         const size_t known = names_(name);
         expression_.loose_.push_back(known);
@@ -123,6 +125,27 @@ class ExpressionReader {
     push({'#', whole});
   }
 
+  // Reads what a function is of, from the parenthesis on.
+  void function(std::string_view name) {
+    const auto known = std::ranges::find(Expression::kFunctions, name);
+    if (known == std::end(Expression::kFunctions)) {
+      std::string all;
+      for (const auto& entry : Expression::kFunctions) all += (all.empty() ? "" : ", ") + std::string(entry);
+      throw BadExpression(quoted(text_) + " has the function " + std::string(name) + "; there are " + all);
+    }
+    const auto number = known - std::begin(Expression::kFunctions);
+    ++at_;
+    sum();
+    if (number >= Expression::kOfTwo) {
+      if (next() != ',') fail("\",\"");
+      ++at_;
+      sum();
+    }
+    if (next() != ')') fail("\")\"");
+    ++at_;
+    push({'f', number});
+  }
+
   // Reads the indices of a tensor's element, from the bracket on.
   void element(std::string_view name) {
     Expression::Reference reference{0, {}};
@@ -138,6 +161,7 @@ class ExpressionReader {
     if (next() != ']') fail("\",\" or \"]\"");
     ++at_;
     --indices_;
+    reference.in_index = indices_ > 0;
     reference.tensor = tensors_(name, reference.plain.size());
     const int rank = static_cast<int>(reference.plain.size());
     push({.what = 't', .number = static_cast<int64_t>(reference.tensor), .rank = rank});
@@ -163,6 +187,35 @@ Expression::Expression(std::string_view text, const Names& names, const Tensors&
 std::optional<size_t> Expression::plain_name() const {
   if (steps_.size() != 1 || steps_[0].what != 'n') return std::nullopt;
   return static_cast<size_t>(steps_[0].number);
+}
+
+bool Expression::has_decimals_or_functions() const {
+  return std::ranges::any_of(steps_, [](const Step& step) { return step.what == 'd' || step.what == 'f'; });
+}
+
+std::optional<std::pair<size_t, Expression>> Expression::distance() const {
+  const size_t size = steps_.size();
+  if (size < 4 || steps_[size - 1].what != 'f' || steps_[size - 1].number != kAbs || steps_[size - 2].what != '-')
+    return std::nullopt;
+  // Where the right operand begins: where one number more is on the stack than before.
+  size_t right = size - 2;
+  for (int wanted = 1; wanted > 0;) {
+    const Step& step = steps_[--right];
+    const bool is_unary = step.what == 'f' && step.number < kOfTwo;
+    const bool is_leaf = step.what == '#' || step.what == 'd' || step.what == 'n';
+    wanted += (is_leaf ? 0 : step.what == 't' ? step.rank : is_unary ? 1 : 2) - 1;
+  }
+  const auto middle = steps_.begin() + static_cast<std::ptrdiff_t>(right), end = steps_.end() - 2;
+  const bool on_left = right == 1 && steps_[0].what == 'n', on_right = end - middle == 1 && middle->what == 'n';
+  if (!on_left && !on_right) return std::nullopt;
+  Expression rest;
+  rest.text_ = text_;
+  rest.steps_ = on_left ? std::vector<Step>(middle, end) : std::vector<Step>(steps_.begin(), middle);
+  rest.references_ = references_;
+  rest.loose_ = loose_;
+  const auto name = static_cast<size_t>(on_left ? steps_[0].number : middle->number);
+  rest.loose_.erase(std::ranges::find(rest.loose_, name));
+  return std::pair(name, std::move(rest));
 }
 
 std::optional<Refusal> Expression::apply(const Step& step, std::vector<int64_t>& stack, const Values& values,
@@ -231,17 +284,21 @@ std::pair<size_t, size_t> comparison_in(std::string_view text) {
 
 }  // namespace
 
-Condition::Condition(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors)
-    : Condition(text, comparison_in(text), names, tensors) {}
+Condition::Condition(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors,
+                     Expression::Numbers numbers)
+    : Condition(text, comparison_in(text), names, tensors, numbers) {}
 
 Condition::Condition(std::string_view text, std::pair<size_t, size_t> comparison, const Expression::Names& names,
-                     const Expression::Tensors& tensors)
+                     const Expression::Tensors& tensors, Expression::Numbers numbers)
     : text_(text),
       comparison_(text.substr(comparison.first, comparison.second)),
-      left_(text.substr(0, comparison.first), names, tensors),
-      right_(text.substr(comparison.first + comparison.second), names, tensors) {}
+      left_(text.substr(0, comparison.first), names, tensors, numbers),
+      right_(text.substr(comparison.first + comparison.second), names, tensors, numbers) {}
 
-bool Condition::compare(int64_t a, int64_t b) const {
+bool Condition::holds_for(double left_minus_right) const { return compare(left_minus_right, 0.0); }
+
+template <class Number>
+bool Condition::compare(Number a, Number b) const {
   return comparison_ == "=="   ? a == b
          : comparison_ == "!=" ? a != b
          : comparison_ == "<"  ? a < b

@@ -2,10 +2,12 @@
 // conditions also one comparison. Computed in int64, checked: an expression has its mathematical value or none.
 //
 // Expressions of an operator (user_operator.h) may also hold elements of tensors, "x[row[r], c]", and, where real
-// numbers are meant, decimals; real() computes these in a type of the caller's, in which a bound on rounding may ride
-// along.
+// numbers are meant, decimals and functions; real() computes these in a type of the caller's, in which a bound on
+// rounding may ride along.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -39,10 +41,15 @@ class Expression {
   using Elements = std::function<Value(size_t tensor, std::span<const int64_t> at)>;
   enum class Numbers { kIntegers, kReals };
 
+  // Functions of real numbers, by their places here.
+  static constexpr std::string_view kFunctions[] = {"exp", "sqrt", "abs", "min", "max"};
+  enum Function { kExp, kSqrt, kAbs, kMin, kMax, kOfTwo = kMin };
+
   // A tensor's element, and for each of its dimensions the name that is its whole index, if one is.
   struct Reference {
     size_t tensor;
     std::vector<std::optional<size_t>> plain;
+    bool in_index = false;  // of another element
   };
 
   // Throws BadExpression. A text is at most a thousand characters long. Without `tensors` it may hold no elements.
@@ -53,8 +60,9 @@ class Expression {
   Value value(const Values& values, const Elements& elements = {}) const;
   // Sets `at` to the element's place in an expression that is one tensor's element; as value(), but for the place.
   std::optional<Refusal> place(const Values& values, const Elements& elements, std::vector<int64_t>& at) const;
-  // Computes in a type with + - * /. real_of(name) and element_of(tensor, at) give leaves, number(double) those in the
-  // text. Indices of elements are integers, by value()'s rules. Returns whether all of these have a value.
+  // Computes in a type with + - * / and the functions. real_of(name) and element_of(tensor, at) give leaves,
+  // number(double) those in the text. Indices of elements are integers, by value()'s rules. Returns whether all of
+  // these have a value.
   template <class Real, class Number, class RealOf, class ElementOf>
   std::optional<Refusal> real(Real& result, const Values& values, const Elements& elements, const Number& number,
                               const RealOf& real_of, const ElementOf& element_of) const;
@@ -67,19 +75,23 @@ class Expression {
   const std::vector<size_t>& loose_names() const { return loose_; }
   // Returns the names in indices, which must be integers.
   const std::vector<size_t>& index_names() const { return in_indices_; }
+  bool has_decimals_or_functions() const;
+  // Returns NAME and EXPRESSION of abs(NAME - EXPRESSION) or abs(EXPRESSION - NAME).
+  std::optional<std::pair<size_t, Expression>> distance() const;
 
  private:
   friend class ExpressionReader;
   // In the order of evaluation: numbers and names are pushed, an operator takes two and pushes one, and a tensor's
   // element takes its indices. The steps of an index are marked: they are integers in an expression of reals, too.
   struct Step {
-    char what;       // '#' number, 'd' decimal, 'n' name, 't' element, or an operator
-    int64_t number;  // for '#'; for 'n' the name's index, for 't' the tensor's number
+    char what;       // '#' number, 'd' decimal, 'n' name, 't' element, 'f' function, or an operator
+    int64_t number;  // for '#'; for 'n' the name's index, for 't' the tensor's number, for 'f' that of the function
     int rank = 0;    // for 't'
     bool in_index = false;
     double decimal = 0;  // for 'd'
   };
   // Does a step with integers on the stack.
+  Expression() = default;
   std::optional<Refusal> apply(const Step& step, std::vector<int64_t>& stack, const Values& values,
                                const Elements& elements) const;
 
@@ -93,6 +105,7 @@ template <class Real, class Number, class RealOf, class ElementOf>
 std::optional<Refusal> Expression::real(Real& result, const Values& values, const Elements& elements,
                                         const Number& number, const RealOf& real_of,
                                         const ElementOf& element_of) const {
+  using std::abs, std::exp, std::max, std::min, std::sqrt;  // of double; other types bring their own
   std::vector<Real> stack;
   std::vector<int64_t> indices;
   for (const Step& step : steps_) {
@@ -108,14 +121,19 @@ std::optional<Refusal> Expression::real(Real& result, const Values& values, cons
       const std::span<const int64_t> at(indices);
       stack.push_back(element_of(static_cast<size_t>(step.number), at.last(static_cast<size_t>(step.rank))));
       indices.resize(indices.size() - static_cast<size_t>(step.rank));
+    } else if (step.what == 'f' && step.number < kOfTwo) {
+      const Real& x = stack.back();
+      stack.back() = step.number == kExp ? exp(x) : step.number == kSqrt ? sqrt(x) : abs(x);
     } else {
       const Real right = stack.back();
       stack.pop_back();
       Real& left = stack.back();
-      left = step.what == '+'   ? left + right
-             : step.what == '-' ? left - right
-             : step.what == '*' ? left * right
-                                : left / right;
+      left = step.what == '+'      ? left + right
+             : step.what == '-'    ? left - right
+             : step.what == '*'    ? left * right
+             : step.what == '/'    ? left / right
+             : step.number == kMin ? min(left, right)
+                                   : max(left, right);
     }
   }
   result = stack.back();
@@ -125,7 +143,8 @@ std::optional<Refusal> Expression::real(Real& result, const Values& values, cons
 // Two expressions and == != < <= > >= between them.
 class Condition {
  public:
-  Condition(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors = {});
+  Condition(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors = {},
+            Expression::Numbers numbers = Expression::Numbers::kIntegers);
 
   // Returns why it does not hold; nothing if it does.
   std::optional<Refusal> fault(const Expression::Values& values) const;
@@ -135,11 +154,15 @@ class Condition {
   const Expression& left() const { return left_; }
   const Expression& right() const { return right_; }
   bool is_equality() const { return comparison_ == "=="; }
+  bool is_less() const { return comparison_ == "<" || comparison_ == "<="; }
+  // Whether numbers that differ by this compare as it says: 0 for ==.
+  bool holds_for(double left_minus_right) const;
 
  private:
   Condition(std::string_view text, std::pair<size_t, size_t> comparison, const Expression::Names& names,
-            const Expression::Tensors& tensors);
-  bool compare(int64_t a, int64_t b) const;
+            const Expression::Tensors& tensors, Expression::Numbers numbers);
+  template <class Number>
+  bool compare(Number a, Number b) const;
 
   std::string text_, comparison_;
   Expression left_, right_;

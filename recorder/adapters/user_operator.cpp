@@ -70,7 +70,7 @@ class OperatorReader {
     if (library) {
       node_.with_keys({"name", "library"});
     } else {
-      node_.with_keys({"name", "sizes", "outputs", "library"});
+      node_.with_keys({"name", "sizes", "stages", "outputs", "loss", "library"});
     }
     const Node name = node_.at("name");
     result_.name = name.identifier();
@@ -87,11 +87,23 @@ class OperatorReader {
       return std::move(result_);
     }
     const auto outputs = node_.at("outputs").list(1, kMostOperatorOutputs);
+    const auto stages = node_.find("stages");
+    const auto all_stages = stages ? stages->list(0, kMostOperatorStages) : std::vector<Node>{};
     // Their names first: expressions may refer to any.
-    for (const Node& output : outputs) read_indices(output);
+    for (const Node& stage : all_stages) {
+      read_indices(stage.with_keys({"name", "index", "over", "where", "value"}));
+    }
+    for (const Node& output : outputs) {
+      read_indices(
+          output.with_keys({"tensor", "index", "over", "where", "channels", "coordinates", "start", "addends"}));
+    }
+    const auto loss = node_.find("loss");
+    if (loss) read_indices(loss->with_keys({"over", "where", "addends"}));
     if (result_.indices.empty()) node_.fail("has no index");
     if (const auto sizes = node_.find("sizes")) read_sizes(*sizes);
+    for (const Node& stage : all_stages) read_stage(stage);
     for (const Node& output : outputs) read_output(output);
+    if (loss) read_loss(*loss);
     return std::move(result_);
   }
 
@@ -112,10 +124,9 @@ class OperatorReader {
   }
 
   void read_indices(const Node& output) {
-    output.with_keys({"tensor", "index", "over", "where", "channels", "coordinates", "start", "addends"});
     for (const char* key : {"index", "over"}) {
       const auto list = output.find(key);
-      if (!list && key == std::string_view("index")) output.fail("has no \"index\"");
+      if (!list && key == std::string_view("index") && output.find("tensor")) output.fail("has no \"index\"");
       if (!list) continue;
       for (const Node& name : list->list(0, kMostIndices)) index_named(name);
     }
@@ -162,12 +173,7 @@ class OperatorReader {
       node.at("index").fail("has " + std::to_string(output.index.size()) + " names, and " + found->name + " has " +
                             std::to_string(found->shape.size()) + " dimensions");
     }
-    output.over = read_list(node, "over");
-    for (const size_t index : output.over) {
-      if (std::ranges::find(output.index, index) != output.index.end()) {
-        node.at("over").fail("has " + result_.indices[index].name + ", which is an index of the output");
-      }
-    }
+    read_over(output, node);
     output.channels = read_list(node, "channels");
     for (const size_t index : output.channels) {
       if (std::ranges::find(output.index, index) == output.index.end()) {
@@ -177,16 +183,115 @@ class OperatorReader {
     if (const auto coordinates = node.find("coordinates")) {
       for (const Node& coordinate : coordinates->list(1, kMostCoordinates)) read_coordinate(output, coordinate);
     }
-    if (const auto where = node.find("where")) {
-      for (const Node& condition : where->list(0, kMostWhere)) {
-        output.where.push_back(condition.reading_expression(
-            [&] { return Condition(condition.text(), names_of(output, false, Which::kPoint), tensors(false)); }));
-        check_channels(output, condition, output.where.back());
-      }
-    }
+    read_where(output, node);
     if (const auto start = node.find("start")) output.start = read_sum(output, *start, Which::kElement);
     output.addends = read_sum(output, node.at("addends"), Which::kPoint);
     result_.outputs.push_back(std::move(output));
+  }
+
+  void read_over(SumSpec& sum, const Node& node) {
+    sum.over = read_list(node, "over");
+    for (const size_t index : sum.over) {
+      if (std::ranges::find(sum.index, index) != sum.index.end()) {
+        node.at("over").fail("has " + result_.indices[index].name + ", which is an index of the tensor");
+      }
+    }
+  }
+
+  void read_where(OutputSpec& output, const Node& node) {
+    const auto where = node.find("where");
+    if (!where) return;
+    for (const Node& condition : where->list(0, kMostWhere)) {
+      output.where.push_back(condition.reading_expression([&] { return read_condition(output, condition.text()); }));
+      for (const Expression* side : {&output.where.back().condition.left(), &output.where.back().condition.right()}) {
+        check_inner(condition, *side, true);
+      }
+      check_channels(output, condition, output.where.back().condition);
+    }
+  }
+
+  // A comparison is one of reals if anything in it is none of integers.
+  WhereSpec read_condition(const OutputSpec& output, const std::string& text) {
+    std::optional<Condition> real;
+    try {
+      real.emplace(text, names_of(output, true, Which::kPoint), tensors(true), Expression::Numbers::kReals);
+    } catch (const BadExpression&) {
+      // What is wrong is wrong among integers, too, or is right there.
+    }
+    if (real && (is_real(real->left()) || is_real(real->right()))) return {*std::move(real), true};
+    return {Condition(text, names_of(output, false, Which::kPoint), tensors(false)), false};
+  }
+
+  bool is_real(const Expression& expression) const {
+    const auto is_real_name = [this](size_t name) { return is_real_number(name); };
+    const auto is_float = [this](const Expression::Reference& reference) { return is_floating(reference.tensor); };
+    return expression.has_decimals_or_functions() || std::ranges::any_of(expression.loose_names(), is_real_name) ||
+           std::ranges::any_of(expression.references(), is_float);
+  }
+
+  void read_stage(const Node& node) {
+    OutputSpec sum;
+    const Node name = node.at("name"), value = node.at("value");
+    const auto taken = [&](const auto& list, auto member) {
+      return std::ranges::find(list, name.text(), member) != std::ranges::end(list);
+    };
+    if (name.identifier() == "grid" || name.text() == "block" || taken(spec_.scalars, &ScalarSpec::name) ||
+        taken(spec_.tensors, &TensorSpec::name) || taken(result_.stages, &StageSpec::name)) {
+      name.fail("is \"" + name.text() + "\", which has another meaning; give the stage another name");
+    }
+    sum.index = read_list(node, "index");
+    read_over(sum, node);
+    read_where(sum, node);
+    Expression expression = value.reading_expression([&] {
+      return Expression(value.text(), names_of(sum, true, Which::kPoint), tensors(true), Expression::Numbers::kReals);
+    });
+    check_inner(value, expression, true);
+    result_.stages.push_back({std::move(sum), name.text(), std::move(expression)});
+  }
+
+  // Outputs are its derivatives by the inputs of their names, less "grad_": each is a factor of products, once in each.
+  void read_loss(const Node& node) {
+    OutputSpec loss;
+    read_over(loss, node);
+    read_where(loss, node);
+    loss.addends = read_sum(loss, node.at("addends"), Which::kPoint);
+    for (const OutputSpec& output : result_.outputs) {
+      const std::string& name = spec_.tensors[output.tensor].name;
+      const auto input =
+          std::ranges::find(spec_.tensors, name.starts_with("grad_") ? name.substr(5) : "", &TensorSpec::name);
+      if (input == spec_.tensors.end() || !input->is_input || input->shape.size() != output.index.size()) {
+        node.fail("is there, and the output " + name + " is not named grad_ and then as an input of its dimensions");
+      }
+      const auto number = static_cast<size_t>(input - spec_.tensors.begin());
+      for (const AddendSpec& addend : loss.addends) {
+        const auto is_it = [&](const Expression& factor) { return factor.references().back().tensor == number; };
+        const auto reads_it = [&](const WeightSpec& weight) { return has_tensor(weight.factor, number); };
+        if (std::ranges::count_if(addend.inputs, is_it) > 1 || std::ranges::any_of(addend.weights, reads_it)) {
+          node.fail("is not linear in " + input->name + ": differences give no derivative of it");
+        }
+      }
+      const auto compares_it = [&](const WhereSpec& where) {
+        return has_tensor(where.condition.left(), number) || has_tensor(where.condition.right(), number);
+      };
+      if (std::ranges::any_of(loss.where, compares_it)) {
+        node.fail("has a condition on " + input->name + ": differences give no derivative of it");
+      }
+    }
+    result_.loss = std::move(loss);
+  }
+
+  // Returns whether an expression reads the tensor, itself or through stages.
+  bool has_tensor(const Expression& expression, size_t tensor) const {
+    return std::ranges::any_of(expression.references(), [&](const Expression::Reference& reference) {
+      if (reference.tensor == tensor) return true;
+      return reference.tensor >= spec_.tensors.size() &&
+             stage_has_tensor(result_.stages[reference.tensor - spec_.tensors.size()], tensor);
+    });
+  }
+  bool stage_has_tensor(const StageSpec& stage, size_t tensor) const {
+    return has_tensor(*stage.value, tensor) || std::ranges::any_of(stage.where, [&](const WhereSpec& where) {
+             return has_tensor(where.condition.left(), tensor) || has_tensor(where.condition.right(), tensor);
+           });
   }
 
   void read_coordinate(OutputSpec& output, const Node& node) {
@@ -198,19 +303,12 @@ class OperatorReader {
     }
     const Node location = node.at("location"), size = node.at("size"), value = node.at("value");
     // No coordinate may depend on another one.
-    const OutputSpec plain{.tensor = output.tensor,
-                           .index = output.index,
-                           .over = {},
-                           .channels = {},
-                           .where = {},
-                           .coordinates = {},
-                           .start = {},
-                           .addends = {}};
+    OutputSpec plain;
+    plain.index = output.index;
     Expression of_location = location.reading_expression(
         [&] { return Expression(location.text(), names_of(plain, false, Which::kElement), tensors(true)); });
     check_inner(location, of_location, true);
-    const auto& references = of_location.references();
-    if (!of_location.is_element() || !kernels::is_float(spec_.tensors[references.back().tensor].type)) {
+    if (!is_input(of_location)) {
       location.fail("is \"" + location.text() + "\", which is no element of a floating-point tensor");
     }
     Expression of_size = size.reading_expression(
@@ -239,23 +337,31 @@ class OperatorReader {
     Expression expression = node.reading_expression([&] {
       return Expression(factor.text, names_of(output, true, which), tensors(true), Expression::Numbers::kReals);
     });
-    const bool is_input =
-        expression.is_element() && kernels::is_float(spec_.tensors[expression.references().back().tensor].type);
-    check_inner(node, expression, is_input);
-    if (is_input && factor.divides) {
-      node.fail("divides by " + expression.text() + "; an addend is a product of elements of floating-point tensors");
-    }
-    if (is_input && addend.inputs.size() == kMostInputFactors) {
+    const bool multiplies = is_input(expression) && !factor.divides, has_reals = any_floating(expression);
+    check_inner(node, expression, true);
+    if (multiplies && addend.inputs.size() == kMostInputFactors) {
       node.fail("has an addend of more than " + std::to_string(kMostInputFactors) + " elements");
     }
-    if (!is_input && addend.weights.size() == kMostWeights) {
+    if (!multiplies && addend.weights.size() == kMostWeights) {
       node.fail("has an addend of more than " + std::to_string(kMostWeights) + " weights");
     }
-    if (is_input) {
+    if (multiplies) {
       addend.inputs.push_back(std::move(expression));
     } else {
-      addend.weights.push_back({factor.divides, std::move(expression)});
+      addend.weights.push_back({factor.divides, std::move(expression), has_reals});
     }
+  }
+
+  bool is_floating(size_t tensor) const {
+    return tensor >= spec_.tensors.size() || kernels::is_float(spec_.tensors[tensor].type);
+  }
+  // Returns whether an expression is one element of a floating-point tensor of the adapter.
+  bool is_input(const Expression& expression) const {
+    return expression.is_element() && expression.references().back().tensor < spec_.tensors.size() &&
+           is_floating(expression.references().back().tensor);
+  }
+  bool any_floating(const Expression& expression) const {
+    return std::ranges::any_of(expression.references(), [this](const auto& at) { return is_floating(at.tensor); });
   }
 
   // Elements along the channels have the same addends: what holds for one of them holds for all.
@@ -273,21 +379,25 @@ class OperatorReader {
     }
   }
 
-  // All but the last element of an input factor are integers.
-  void check_inner(const Node& node, const Expression& expression, bool may_be_input) const {
+  // Indices are integers.
+  void check_inner(const Node& node, const Expression& expression, bool may_have_reals) const {
     for (const size_t name : expression.index_names()) {
-      const bool real = name < spec_.scalars.size() ? is_real(spec_.scalars[name].type)
-                                                    : name >= names_.index(result_.indices.size()) && is_fraction(name);
-      if (real) node.fail("has an index in \"" + expression.text() + "\" that is no integer");
+      if (is_real_number(name)) node.fail("has an index in \"" + expression.text() + "\" that is no integer");
     }
-    const auto& references = expression.references();
-    for (size_t i = 0; i < references.size(); ++i) {
-      const TensorSpec& tensor = spec_.tensors[references[i].tensor];
-      if (!kernels::is_float(tensor.type) || (may_be_input && i + 1 == references.size())) continue;
-      node.fail("has " + tensor.name + " in \"" + expression.text() +
-                "\", where integers are wanted; elements of floating-point tensors are factors of an addend, and stand "
-                "in no parentheses");
+    for (const Expression::Reference& reference : expression.references()) {
+      if (!is_floating(reference.tensor) || (may_have_reals && !reference.in_index)) continue;
+      node.fail("has " + name_of_tensor(reference.tensor) + " in \"" + expression.text() +
+                "\", where integers are wanted");
     }
+  }
+
+  const std::string& name_of_tensor(size_t tensor) const {
+    return tensor < spec_.tensors.size() ? spec_.tensors[tensor].name
+                                         : result_.stages[tensor - spec_.tensors.size()].name;
+  }
+  bool is_real_number(size_t name) const {
+    return name < spec_.scalars.size() ? adapters::is_real(spec_.scalars[name].type)
+                                       : name >= names_.index(result_.indices.size()) && is_fraction(name);
   }
 
   bool is_fraction(size_t name) const { return (name - names_.index(result_.indices.size())) % 2 == 1; }
@@ -303,7 +413,7 @@ class OperatorReader {
     const auto scalar = std::ranges::find(spec_.scalars, name, &ScalarSpec::name);
     if (scalar != spec_.scalars.end()) {
       if (scalar->type == ScalarType::kPointer) throw BadExpression(scalar->name + " is no number");
-      if (is_real(scalar->type) && !reals) throw BadExpression(scalar->name + " is no integer");
+      if (adapters::is_real(scalar->type) && !reals) throw BadExpression(scalar->name + " is no integer");
       return static_cast<size_t>(scalar - spec_.scalars.begin());
     }
     const auto extent = std::ranges::find(kExtents, name);
@@ -336,9 +446,19 @@ class OperatorReader {
     throw BadExpression("there is no \"" + std::string(name) + "\" here; there are " + listed(known));
   }
 
+  static void check_rank(const std::string& name, size_t dimensions, size_t rank) {
+    if (rank == dimensions) return;
+    throw BadExpression(name + " has " + std::to_string(dimensions) + " dimensions, not " + std::to_string(rank));
+  }
+
   Expression::Tensors tensors(bool floating) const {
     return [this, floating](std::string_view name, size_t rank) {
       const auto found = std::ranges::find(spec_.tensors, name, &TensorSpec::name);
+      const auto stage = std::ranges::find(result_.stages, name, &StageSpec::name);
+      if (floating && stage != result_.stages.end()) {
+        check_rank(stage->name, stage->index.size(), rank);
+        return spec_.tensors.size() + static_cast<size_t>(stage - result_.stages.begin());
+      }
       if (found == spec_.tensors.end() || !found->is_input) {
         throw BadExpression("there is no tensor \"" + std::string(name) + "\" of role input or inout");
       }
@@ -346,10 +466,7 @@ class OperatorReader {
         throw BadExpression(found->name + " is of type uint8, which operators do not read");
       }
       if (!floating && kernels::is_float(found->type)) throw BadExpression(found->name + " has no integers");
-      if (rank != found->shape.size()) {
-        throw BadExpression(found->name + " has " + std::to_string(found->shape.size()) + " dimensions, not " +
-                            std::to_string(rank));
-      }
+      check_rank(found->name, found->shape.size(), rank);
       return static_cast<size_t>(found - spec_.tensors.begin());
     };
   }

@@ -27,10 +27,17 @@ struct CoordinateSpec {
   Expression value;           // of reals: of "location" and "size"
 };
 
-// A factor that is no element of a floating-point tensor.
+// A factor that is no element of a floating-point tensor alone.
 struct WeightSpec {
   bool divides;
   Expression factor;
+  bool is_rounded;  // it is computed of floating-point tensors, and so has roundings of its own
+};
+
+// A comparison of integers, or of real numbers.
+struct WhereSpec {
+  Condition condition;
+  bool is_real;
 };
 
 // A product.
@@ -40,12 +47,22 @@ struct AddendSpec {
   std::vector<WeightSpec> weights;
 };
 
-struct OutputSpec {
-  size_t tensor;                            // among those of the adapter
-  std::vector<size_t> index;                // of its dimensions, among the operator's indices
-  std::vector<size_t> over;                 // what the sum goes over, the slowest first
+// A tensor each of whose elements is a sum.
+struct SumSpec {
+  std::vector<size_t> index;     // of its dimensions, among the operator's indices
+  std::vector<size_t> over;      // what the sum goes over, the slowest first
+  std::vector<WhereSpec> where;  // under which there are addends
+};
+
+// An intermediate tensor, which expressions after it read as they read a tensor of the adapter.
+struct StageSpec : SumSpec {
+  std::string name;
+  std::optional<Expression> value;  // of reals, summed up
+};
+
+struct OutputSpec : SumSpec {
+  size_t tensor = 0;                        // among those of the adapter
   std::vector<size_t> channels;             // of `index`: those along which addends arrive together
-  std::vector<Condition> where;             // under which there are addends
   std::vector<CoordinateSpec> coordinates;  // at most 3
   std::vector<AddendSpec> start, addends;   // once for an element; once for each point of `over`
 };
@@ -54,7 +71,9 @@ struct OperatorSpec {
   std::string name;
   std::string library;  // a path as the file has it, from the file's folder on; then there are no indices and outputs
   std::vector<IndexSpec> indices;
+  std::vector<StageSpec> stages;  // expressions number their tensors after those of the adapter
   std::vector<OutputSpec> outputs;
+  std::optional<OutputSpec> loss;  // a sum without index or tensor, of whose derivatives the outputs consist
 };
 
 // The numbers of names in an operator's expressions: the adapter's scalars, the launch's extents, then these.
@@ -69,7 +88,8 @@ struct OperatorNames {
   }
 };
 
-inline constexpr size_t kMostOperatorOutputs = 3, kMostIndices = 8, kMostCoordinates = 3, kMostInputFactors = 4;
+inline constexpr size_t kMostOperatorOutputs = 3, kMostIndices = 8, kMostOperatorStages = 8, kMostCoordinates = 3,
+                        kMostInputFactors = 4;
 
 // Reads the operator of an adapter whose parameters and tensors have been read. Throws BadAdapterFile.
 OperatorSpec read_operator(const UserSpec& spec, const Node& node);

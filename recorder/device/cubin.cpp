@@ -358,6 +358,21 @@ std::optional<unsigned> parameters_begin(std::span<const std::byte> cubin, std::
   return begin;
 }
 
+std::vector<unsigned> parameter_sizes(std::span<const std::byte> cubin, std::string_view kernel) {
+  constexpr auto kParameter =
+      std::byte{0x17};  // a number, its place and offset, and a word whose upper bits are the size
+  std::map<unsigned, unsigned> sizes;
+  const auto attributes = section_of(cubin, ".nv.info." + std::string(kernel));
+  for_each_attribute(attributes, kParameter, [&](std::span<const std::byte> content) {
+    if (content.size() < 3 * sizeof(uint32_t)) return;
+    sizes[read<uint16_t>(content.data() + sizeof(uint32_t))] =
+        read<uint32_t>(content.data() + 2 * sizeof(uint32_t)) >> 18;
+  });
+  std::vector<unsigned> all;
+  for (const auto& [place, size] : sizes) all.push_back(size);
+  return all;
+}
+
 std::vector<std::string_view> functions_run_by(std::span<const std::byte> cubin, std::string_view kernel) {
   const auto kernels = kernels_in(cubin);
   auto functions = functions_in(cubin);

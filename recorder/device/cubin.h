@@ -55,6 +55,9 @@ std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin,
 // Returns where in constant bank 0 the kernel's parameters begin, in bytes; nothing if the cubin does not say.
 std::optional<unsigned> parameters_begin(std::span<const std::byte> cubin, std::string_view kernel);
 
+// Returns the sizes of the kernel's parameters, in bytes; none if the cubin does not say.
+std::vector<unsigned> parameter_sizes(std::span<const std::byte> cubin, std::string_view kernel);
+
 // Returns the function's machine code; empty if there is none.
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function);
 

@@ -26,5 +26,6 @@ void add_report_command(CLI::App& app, int& status);
 void add_explain_command(CLI::App& app, int& status);
 void add_survey_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
+void add_adapter_command(CLI::App& app, int& status);
 
 }  // namespace msda::replay

@@ -74,6 +74,7 @@ int parse_and_run(int argc, char** argv) {
   add_diff_command(app, status);
   add_explain_command(app, status);
   add_doctor_command(app, status);
+  add_adapter_command(app, status);
   add_export_command(app, status);
   add_poison_worker_command(app, status);
   add_report_command(app, status);

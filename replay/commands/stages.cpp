@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "analysis/operators/own/call.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/calls/damage.h"
@@ -47,6 +48,24 @@ std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, 
   return elements;
 }
 
+// Returns the elements of the stages of a user's operator that an element's terms read.
+Json own_stages_of(const analysis::OwnCall& call, const analysis::ElementId& element,
+                   const analysis::Tolerance& tolerance) {
+  Json rows = Json::array(), first_drift;
+  for (const auto& read : call.stages_read(element)) {
+    const bool drifts = !tolerance.holds(read.computed, read.value);
+    if (drifts && first_drift.is_null()) first_drift = read.stage;
+    rows.push_back({{"stage", read.stage},
+                    {"component", read.place},
+                    {"values", {{"deterministic", number(read.computed)}, {"float64", number(read.value)}}},
+                    {"drifts", drifts}});
+  }
+  return {{"tensor", name_of(element.gradient)},
+          {"index", element.index},
+          {"stages", std::move(rows)},
+          {"first_drift", std::move(first_drift)}};
+}
+
 Json add_stages_of(const Tools& tools, const capture::Invocation& invocation, Lines& lines) {
   const StagesOptions& options = tools.options;
   const LoadedCall loaded(options, tools.reader, invocation);
@@ -69,14 +88,18 @@ Json add_stages_of(const Tools& tools, const capture::Invocation& invocation, Li
                                         has_dialect ? "dialect " + invocation.facts.dialect : operator_of(invocation));
   lines.add("{}", headline(title, !altered.empty()));
   lines.append(warnings(altered));
-  if (options.elements.empty()) {
+  const auto* own = dynamic_cast<const analysis::OwnCall*>(&call);
+  if (options.elements.empty() && own != nullptr) {
+    elements = found_elements(tools, invocation.id, call);
+  } else if (options.elements.empty()) {
     json["summary"] = stage_summary(loaded, recorded, static_cast<int>(options.threads), tools.devices, tools.progress);
     lines.append(summary_text(json["summary"]));
     elements = found_elements(tools, invocation.id, call);
   }
   json["elements"] = Json::array();
   for (const auto& element : elements) {
-    json["elements"].push_back(stages_of_element(loaded, recorded, element, tolerance));
+    json["elements"].push_back(own != nullptr ? own_stages_of(*own, element, tolerance)
+                                              : stages_of_element(loaded, recorded, element, tolerance));
     lines.append(element_text(json["elements"].back()));
   }
   return json;
@@ -95,7 +118,8 @@ int run_stages(const StagesOptions& options) {
   for (const int64_t id : pairing.chosen()) {
     const capture::Invocation invocation = pairing.invocation(id);
     std::string why = why_not_replayed(reader, invocation);
-    if (why.empty() && own_operator_of(invocation) != nullptr) {
+    const OwnOperator* own = own_operator_of(invocation);
+    if (why.empty() && own != nullptr && !own->has_stages()) {
       why = fmt::format("the operator {} has no intermediate tensors; run and order judge its outputs",
                         operator_of(invocation));
     }

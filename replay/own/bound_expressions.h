@@ -1,12 +1,16 @@
 // The expressions of an operator on the tensors and scalars of one call.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "replay/own/evaluation.h"
 #include "replay/own/expression_operator.h"
+#include "replay/own/point_table.h"
 #include "replay/own/recorded_call.h"
 
 namespace msda::replay {
@@ -23,7 +27,7 @@ class BoundExpressions final : public analysis::OwnDefinition {
   const std::string& name() const override { return op_.name(); }
 
   const std::vector<analysis::NamedTensor>& inputs() const override { return inputs_; }
-  analysis::Index shape_of(size_t output) const override;
+  analysis::Index shape_of(size_t output) const override { return shape_of(op_.op().outputs[output]); }
   const analysis::Coordinates& sizes() const override { return sizes_; }
   std::span<const size_t> dimensions_of(size_t output) const override { return op_.op().outputs[output].index; }
   std::span<const size_t> channels_of(size_t output) const override { return op_.op().outputs[output].channels; }
@@ -34,11 +38,17 @@ class BoundExpressions final : public analysis::OwnDefinition {
   analysis::Axes axes(size_t output, int64_t flat) const override;
   analysis::Coordinate coordinate(const analysis::Axis& axis, const analysis::Precision& precision) const override;
   double computed(const analysis::Axis& axis, msda_dtype type) const override;
-  void terms(size_t output, int64_t flat, const analysis::OwnCells& cells,
+  void terms(size_t output, int64_t flat, const analysis::OwnCells& cells, const analysis::Precision& precision,
              const analysis::VisitTerm& visit) const override {
-    look(output, flat, cells, Faults::kLeaveOut, visit);
+    look({output, flat, cells, precision, Faults::kLeaveOut}, visit);
   }
-  int64_t term_count(size_t output) const override { return points_of(output); }
+  void reads(size_t output, int64_t flat, const analysis::OwnCells& cells,
+             const analysis::VisitRead& visit) const override;
+  std::vector<analysis::OwnStageElement> stages_read(size_t output, int64_t flat,
+                                                     const analysis::OwnCells& cells) const override;
+  bool has_loss() const override;
+  analysis::Loss loss_at(size_t output, int64_t flat, double x) const override;
+  int64_t term_count(size_t output) const override { return visits_of(op_.op().stages.size() + output); }
   std::string name_of_term(size_t output, int64_t number) const override;
   std::shared_ptr<const OwnDefinition> with_inputs(std::vector<analysis::Tensor> tensors) const override;
 
@@ -46,39 +56,72 @@ class BoundExpressions final : public analysis::OwnDefinition {
   // well.
   std::optional<std::string> fault(int threads) const;
 
+  // --- For Evaluation and PointTable. Tensors by their numbers in the adapter, stages after them.
+  const NamedValues& scalars() const { return scalars_; }
+  size_t input_of(size_t tensor) const { return input_of_[tensor]; }
+  const analysis::NamedTensor& input(size_t number) const { return inputs_[number]; }
+  size_t first_stage() const { return op_.spec().tensors.size(); }
+  const StageValues& stage(size_t number) const { return stages_[number]; }
+  const std::string& stage_name(size_t number) const { return op_.op().stages[number].name; }
+  size_t name_of(size_t index) const { return op_.names().index(index); }
+  int64_t points_in(const adapters::SumSpec& sum) const;
+  void set_point(const adapters::SumSpec& sum, int64_t point, Evaluation& evaluation) const;
+
  private:
-  // The points of the sum's indices whose key is that of an element: where a condition says that they are equal.
-  struct Join {
-    size_t condition = 0, axis = 0;  // of the output's where, and of its indices
-    std::vector<int64_t> begin;      // by key
-    std::vector<uint32_t> points;
-  };
   // What terms that cannot be had are.
   enum class Faults { kLeaveOut, kReport };
+  // An element's terms: where its coordinates are taken to lie, and in which arithmetic weights are computed.
+  struct Look {
+    size_t output;
+    int64_t flat;
+    const analysis::OwnCells& cells;
+    const analysis::Precision& precision;
+    Faults faults;
+    Evaluation::Reads* reads = nullptr;
+  };
 
   void take_sizes(const analysis::Coordinates& sizes);
+  void take_size(size_t index);
   void check_outputs(const analysis::Coordinates& recorded) const;
-  void check_work() const;
-  void join(size_t output);
-  std::shared_ptr<const Join> sorted_by(size_t output, const adapters::Expression& key, size_t condition,
-                                        size_t axis) const;
-  int64_t domain_of(size_t output) const;
-  int64_t points_of(size_t output) const;  // that all elements look at
-  void set_point(size_t output, int64_t point, NamedValues& values) const;
+  void check_work(size_t sum) const;
+  void find_all(const BoundExpressions* given);
+  void evaluate_stage(size_t number);
+  analysis::Index shape_of(const adapters::SumSpec& sum) const;
+  // Sums are the stages and then the outputs.
+  const adapters::SumSpec& sum(size_t number) const;
+  std::string_view name_of_sum(size_t number) const;
+  int64_t visits_of(size_t sum) const;  // of points, for all elements together
+  msda_dtype arithmetic() const;
 
-  adapters::Expression::Value element(size_t tensor, std::span<const int64_t> at) const;
-  std::optional<int64_t> place_in(const analysis::Tensor& tensor, std::span<const int64_t> at) const;
-  std::optional<std::string> look(size_t output, int64_t flat, const analysis::OwnCells& cells, Faults faults,
-                                  const analysis::VisitTerm& visit) const;
+  // Sets the indices of an element, and calls visit(point, holds) for each point whose conditions let it through, or
+  // may do so; stops at the first fault, of a condition or that visit returns.
+  template <class Visit>
+  std::optional<std::string> points(size_t sum, int64_t flat, const analysis::Precision& precision,
+                                    Evaluation& evaluation, const Visit& visit) const;
+  std::optional<std::string> look(const Look& look, const analysis::VisitTerm& visit) const;
+  std::optional<std::string> read(const adapters::AddendSpec& addend, const Look& look, Evaluation& evaluation,
+                                  analysis::OwnTerm& term) const;
+  void read_stage(size_t number, int64_t flat, const analysis::VisitRead& visit) const;
+  std::optional<std::string> location(size_t output, size_t coordinate, const Evaluation& evaluation,
+                                      analysis::Axis& axis) const;
   std::optional<std::string> fault_of(size_t output, int64_t flat) const;
-  friend class TermLooker;
+  void set_element(const adapters::SumSpec& sum, int64_t flat, Evaluation& evaluation) const;
+  // Where the loss reads an element of the input that an output is the gradient of: the element, and the number of an
+  // addend of a point. Sorted.
+  using LossTerms = std::vector<std::pair<int64_t, int64_t>>;
+  const LossTerms& loss_terms(size_t output) const;
+  size_t loss_input(size_t output) const;
 
   const ExpressionOperator& op_;
   NamedValues scalars_;  // with room for all other names
   std::vector<analysis::NamedTensor> inputs_;
   std::vector<size_t> input_of_;  // by tensor of the adapter
   analysis::Coordinates sizes_{};
-  std::vector<std::shared_ptr<const Join>> joins_;  // by output; null where there is none
+  std::vector<std::shared_ptr<const PointTable>> tables_;  // by sum; null where there is none
+  std::vector<StageValues> stages_;
+  std::string stage_fault_;
+  mutable std::mutex loss_mutex_;
+  mutable std::map<size_t, LossTerms> loss_terms_;  // by output, made when they are asked for
   std::string where_;
 };
 

@@ -160,7 +160,8 @@ double BoundLibrary::computed(const analysis::Axis& axis, msda_dtype type) const
   return coordinate_in(call().steps(axis.number), axis.location, [&](double x) { return Rounded{x, type}; }).value;
 }
 
-void BoundLibrary::terms(size_t output, int64_t flat, const OwnCells& cells, const analysis::VisitTerm& visit) const {
+void BoundLibrary::terms(size_t output, int64_t flat, const OwnCells& cells, const analysis::Precision&,
+                         const analysis::VisitTerm& visit) const {
   const TermTable& known = table(output);
   std::span<const uint64_t> left;
   std::shared_ptr<const std::vector<uint64_t>> others;
@@ -182,6 +183,7 @@ void BoundLibrary::terms(size_t output, int64_t flat, const OwnCells& cells, con
     const words::Form form = words::form_of(left[0]);
     term.weight = std::bit_cast<double>(left[1]);
     for (size_t i = 0; i < coordinates; ++i) term.weight *= factor_of(form.fractions[i], cells[i].fraction);
+    term.computed = term.weight;
     term.number = static_cast<int64_t>(left[2]);
     term.inputs.clear();
     for (size_t i = 0; i < form.inputs; ++i) {

@@ -36,7 +36,7 @@ class BoundLibrary final : public analysis::OwnDefinition {
   analysis::Axes axes(size_t output, int64_t flat) const override;
   analysis::Coordinate coordinate(const analysis::Axis& axis, const analysis::Precision& precision) const override;
   double computed(const analysis::Axis& axis, msda_dtype type) const override;
-  void terms(size_t output, int64_t flat, const analysis::OwnCells& cells,
+  void terms(size_t output, int64_t flat, const analysis::OwnCells& cells, const analysis::Precision& precision,
              const analysis::VisitTerm& visit) const override;
   // 0 of what has no data.
   int64_t term_count(size_t output) const override;

@@ -1,10 +1,12 @@
-// The terms of one element of an operator's output, as its expressions have them.
+// The terms of one element of an operator's output, and of its intermediate tensors, as its expressions have them.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <mutex>
 
+#include "analysis/numbers/rounding.h"
+#include "kernels/parallel.h"
 #include "kernels/walk.h"
 #include "replay/own/bound_expressions.h"
 #include "replay/own/looked_at.h"
@@ -14,187 +16,268 @@ namespace msda::replay {
 using adapters::AddendSpec;
 using adapters::Expression;
 using adapters::OutputSpec;
-using adapters::Refusal;
-using analysis::Tensor;
+using analysis::Bounded;
+using analysis::OwnTerm;
+using analysis::Precision;
 
-// Evaluates the expressions of one element, in one thread.
-class TermLooker {
- public:
-  TermLooker(const BoundExpressions& bound, size_t output, int64_t flat)
-      : bound_(bound),
-        of_(bound.op_.op().outputs[output]),
-        output_(output),
-        values_(bound.scalars_),
-        named_([this](size_t name) -> Expression::Value {
-          if (!values_.integers[name]) return Refusal{"a number that it names was not recorded, or is no integer"};
-          return *values_.integers[name];
-        }),
-        elements_([this](size_t tensor, std::span<const int64_t> at) { return bound_.element(tensor, at); }) {
-    const analysis::Index at = kernels::index_of(bound.shape_of(output), flat);
-    for (size_t i = 0; i < at.size(); ++i) values_.set(bound.op_.names().index(of_.index[i]), at[i]);
-  }
-
-  void set(const analysis::OwnCells& cells) {
-    const size_t first = bound_.op_.names().index(bound_.op_.op().indices.size());
-    for (size_t i = 0; i < cells.size(); ++i) {
-      values_.set(first + 2 * i, cells[i].cell);
-      values_.reals[first + 2 * i + 1] = cells[i].fraction;
-    }
-  }
-
-  // Calls visit(number, addend) for what the conditions let through; stops at the first fault that visit returns.
-  template <class Visit>
-  std::optional<std::string> points(const Visit& visit) {
-    for (size_t i = 0; i < of_.start.size(); ++i) {
-      if (auto fault = visit(-1 - static_cast<int64_t>(i), of_.start[i])) return fault;
-    }
-    const auto* joined = bound_.joins_[output_].get();
-    int64_t first = 0, end = bound_.domain_of(output_);
-    if (joined != nullptr) {
-      const auto key = static_cast<size_t>(*values_.integers[bound_.op_.names().index(of_.index[joined->axis])]);
-      first = joined->begin[key];
-      end = joined->begin[key + 1];
-    }
-    for (int64_t i = first; i < end; ++i) {
-      const int64_t point = joined != nullptr ? joined->points[static_cast<size_t>(i)] : i;
-      bound_.set_point(output_, point, values_);
-      const auto holds = conditions(joined != nullptr ? std::optional(joined->condition) : std::nullopt);
-      if (const auto* refusal = std::get_if<Refusal>(&holds)) return refusal->reason;
-      if (!std::get<bool>(holds)) continue;
-      const auto count = static_cast<int64_t>(of_.addends.size());
-      for (int64_t a = 0; a < count; ++a) {
-        if (auto fault = visit(point * count + a, of_.addends[static_cast<size_t>(a)])) return fault;
-      }
-    }
-    return std::nullopt;
-  }
-
-  std::optional<std::string> read(const AddendSpec& addend, analysis::OwnTerm& term) {
-    term.inputs.clear();
-    term.weight = addend.negative ? -1 : 1;
-    for (const Expression& input : addend.inputs) {
-      if (const auto refusal = input.place(named_, elements_, at_)) return refusal->reason;
-      const size_t number = bound_.input_of_[input.references().back().tensor];
-      const auto flat = bound_.place_in(bound_.inputs_[number].tensor, at_);
-      if (!flat) return outside(bound_.inputs_[number], at_);
-      term.inputs.push_back({number, *flat});
-    }
-    for (const auto& weight : addend.weights) {
-      double factor = 0;
-      std::string fault;
-      const auto refusal = weight.factor.real(
-          factor, named_, elements_, [](double x) { return x; }, [this](size_t name) { return values_.reals[name]; },
-          [&](size_t tensor, std::span<const int64_t> at) {
-            const auto value = bound_.element(tensor, at);
-            if (const auto* wrong = std::get_if<Refusal>(&value)) fault = wrong->reason;
-            return fault.empty() ? static_cast<double>(std::get<int64_t>(value)) : 0.0;
-          });
-      if (refusal) return refusal->reason;
-      if (!fault.empty()) return fault;
-      term.weight = weight.divides ? term.weight / factor : term.weight * factor;
-      if (!std::isfinite(term.weight)) return fmt::format("{} is {}", weight.factor.text(), factor);
-    }
-    return std::nullopt;
-  }
-
-  // Finds the element of a coordinate's location. Returns what is wrong with it, or nothing.
-  std::optional<std::string> location(size_t coordinate, analysis::Axis& axis) {
-    const auto& spec = of_.coordinates[coordinate];
-    if (const auto refusal = spec.location.place(named_, elements_, at_)) return refusal->reason;
-    const auto& input = bound_.inputs_[bound_.input_of_[spec.location.references().back().tensor]];
-    const auto flat = bound_.place_in(input.tensor, at_);
-    if (!flat) return outside(input, at_);
-    const auto size = spec.size.value(named_, elements_);
-    if (const auto* refusal = std::get_if<Refusal>(&size)) return refusal->reason;
-    const int64_t cells = std::get<int64_t>(size);
-    if (cells < 1 || cells > int64_t{1} << 30) {
-      return fmt::format("the size of coordinate {} is {}; it must be from 1 to 2^30", spec.name, cells);
-    }
-    axis = {input.tensor.at(*flat), static_cast<int32_t>(cells), input.tensor.dtype,
-            static_cast<int>(output_ * adapters::kMostCoordinates + coordinate)};
-    return std::nullopt;
-  }
-
-  static std::string outside(const analysis::NamedTensor& input, std::span<const int64_t> at) {
-    return fmt::format("reads {}[{}], and its shape is {}", input.name, fmt::join(at, ","), input.tensor.shape);
-  }
-
- private:
-  std::variant<bool, Refusal> conditions(std::optional<size_t> known) {
-    for (size_t i = 0; i < of_.where.size(); ++i) {
-      if (i == known) continue;
-      auto holds = of_.where[i].holds(named_, elements_);
-      if (!std::holds_alternative<bool>(holds) || !std::get<bool>(holds)) return holds;
-    }
-    return true;
-  }
-
-  const BoundExpressions& bound_;
-  const OutputSpec& of_;
-  size_t output_;
-  NamedValues values_;
-  const Expression::Values named_;
-  const Expression::Elements elements_;
-  std::vector<int64_t> at_;
-};
-
-std::optional<int64_t> BoundExpressions::place_in(const Tensor& tensor, std::span<const int64_t> at) const {
-  int64_t flat = 0;
-  for (size_t i = 0; i < at.size(); ++i) {
-    if (at[i] < 0 || at[i] >= tensor.shape[i]) return std::nullopt;
-    flat = flat * tensor.shape[i] + at[i];
-  }
-  return flat;
+void BoundExpressions::set_element(const adapters::SumSpec& sum, int64_t flat, Evaluation& evaluation) const {
+  const analysis::Index at = kernels::index_of(shape_of(sum), flat);
+  for (size_t i = 0; i < at.size(); ++i) evaluation.set(name_of(sum.index[i]), at[i]);
 }
 
-Expression::Value BoundExpressions::element(size_t tensor, std::span<const int64_t> at) const {
-  const analysis::NamedTensor& input = inputs_[input_of_[tensor]];
-  const auto flat = place_in(input.tensor, at);
-  if (!flat) return Refusal{TermLooker::outside(input, at)};
-  if (input.tensor.dtype == MSDA_INT32) return int64_t{static_cast<const int32_t*>(input.tensor.data)[*flat]};
-  return static_cast<const int64_t*>(input.tensor.data)[*flat];
+template <class Visit>
+std::optional<std::string> BoundExpressions::points(size_t number, int64_t flat, const Precision& precision,
+                                                    Evaluation& evaluation, const Visit& visit) const {
+  const adapters::SumSpec& of_sum = sum(number);
+  set_element(of_sum, flat, evaluation);
+  const PointTable* table = tables_[number].get();
+  int64_t first = 0, end = points_in(of_sum);
+  if (table != nullptr) {
+    const size_t key = table->key(kernels::index_of(shape_of(of_sum), flat));
+    first = table->begin[key];
+    end = table->begin[key + 1];
+  }
+  for (int64_t i = first; i < end; ++i) {
+    const int64_t point = table != nullptr ? table->points[static_cast<size_t>(i)] : i;
+    set_point(of_sum, point, evaluation);
+    Evaluation::Holds all{true, true};
+    for (size_t c = 0; c < of_sum.where.size() && (all.exactly || !all.surely); ++c) {
+      if (table != nullptr && table->decided[c]) continue;
+      auto holds = evaluation.holds(of_sum.where[c], precision);
+      if (auto* fault = std::get_if<std::string>(&holds)) return std::move(*fault);
+      const auto [exactly, surely] = std::get<Evaluation::Holds>(holds);
+      // Surely not, whatever the others are; or in doubt as long as any is.
+      if (!exactly && surely) all = {false, true};
+      if (!exactly && !surely) all = {false, false};
+      if (exactly && !surely && all.exactly) all.surely = false;
+      if (!all.exactly && all.surely) break;
+    }
+    if (!all.exactly && all.surely) continue;
+    if (auto fault = visit(point, all)) return fault;
+  }
+  return std::nullopt;
+}
+
+// Computes the product of an addend's weights, and finds its inputs.
+std::optional<std::string> BoundExpressions::read(const AddendSpec& addend, const Look& look, Evaluation& evaluation,
+                                                  OwnTerm& term) const {
+  term.inputs.clear();
+  term.weight = term.computed = addend.negative ? -1 : 1;
+  term.error = 0;
+  for (const Expression& input : addend.inputs) {
+    auto found = evaluation.input(input);
+    if (auto* fault = std::get_if<std::string>(&found)) return std::move(*fault);
+    term.inputs.push_back(std::get<OwnTerm::Input>(found));
+  }
+  const auto rounds = [](const adapters::WeightSpec& weight) { return weight.is_rounded; };
+  const bool is_rounded = std::ranges::any_of(addend.weights, rounds);
+  // Exact weights are numbers of float64, which kernels round once.
+  Bounded product = is_rounded ? Bounded(term.weight, look.precision) : Bounded(term.weight);
+  Rounded computed{term.weight, is_rounded ? arithmetic() : MSDA_FLOAT64};
+  for (const auto& weight : addend.weights) {
+    const auto exact = Precision::of(MSDA_FLOAT64);
+    auto found = evaluation.bounded(weight.factor, is_rounded ? look.precision : exact);
+    if (auto* fault = std::get_if<std::string>(&found)) return std::move(*fault);
+    const Bounded& factor = std::get<Bounded>(found);
+    if (!is_rounded) {
+      term.weight = weight.divides ? term.weight / factor.value() : term.weight * factor.value();
+      if (!std::isfinite(term.weight)) return fmt::format("{} is {}", weight.factor.text(), factor.value());
+      continue;
+    }
+    product = weight.divides ? product / factor : product * factor;
+    const Rounded rounded{std::get<double>(evaluation.computed(weight.factor, computed.type)), computed.type};
+    computed = weight.divides ? computed / rounded : computed * rounded;
+  }
+  if (is_rounded) {
+    term.weight = product.value();
+    term.error = std::isnan(product.error()) ? INFINITY : product.error();
+  }
+  term.computed = is_rounded ? computed.value : term.weight;
+  return std::nullopt;
+}
+
+std::optional<std::string> BoundExpressions::look(const Look& look, const analysis::VisitTerm& visit) const {
+  const OutputSpec& spec = op_.op().outputs[look.output];
+  Evaluation evaluation(*this);
+  evaluation.take_down(look.reads);
+  const size_t first = name_of(op_.op().indices.size());
+  for (size_t i = 0; i < look.cells.size(); ++i) {
+    evaluation.set(first + 2 * i, look.cells[i].cell);
+    evaluation.set_real(first + 2 * i + 1, look.cells[i].fraction);
+  }
+  OwnTerm term;
+  const auto visit_addend = [&](int64_t number, const AddendSpec& addend,
+                                const Evaluation::Holds& holds) -> std::optional<std::string> {
+    auto fault = read(addend, look, evaluation, term);
+    if (fault) return look.faults == Faults::kReport ? fault : std::nullopt;
+    term.number = number;
+    if (!holds.surely) term.error += std::abs(term.weight);
+    if (!holds.exactly) term.weight = term.computed = 0;
+    visit(term);
+    return std::nullopt;
+  };
+  set_element(spec, look.flat, evaluation);
+  for (size_t i = 0; i < spec.start.size(); ++i) {
+    if (auto fault = visit_addend(-1 - static_cast<int64_t>(i), spec.start[i], {true, true})) return fault;
+  }
+  const auto count = static_cast<int64_t>(spec.addends.size());
+  return points(op_.op().stages.size() + look.output, look.flat, look.precision, evaluation,
+                [&](int64_t point, const Evaluation::Holds& holds) -> std::optional<std::string> {
+                  for (int64_t a = 0; a < count; ++a) {
+                    auto fault = visit_addend(point * count + a, spec.addends[static_cast<size_t>(a)], holds);
+                    if (fault) return fault;
+                  }
+                  return std::nullopt;
+                });
+}
+
+void BoundExpressions::evaluate_stage(size_t number) {
+  const adapters::StageSpec& spec = op_.op().stages[number];
+  StageValues& stage = stages_[number];
+  stage.shape = shape_of(spec);
+  const int64_t elements = kernels::elements_of(stage.shape);
+  for (auto* numbers : {&stage.value, &stage.error, &stage.float64_error, &stage.computed}) {
+    numbers->assign(static_cast<size_t>(elements), 0);
+  }
+  const msda_dtype type = arithmetic();
+  std::mutex mutex;
+  kernels::parallel_for(elements, kernels::thread_count(0, elements), [&](int64_t flat, int) {
+    const auto at = static_cast<size_t>(flat);
+    double computed = 0;
+    std::optional<std::string> fault;
+    // Returns the error of the sum, whose value it sets.
+    const auto error_in = [&](const Precision& precision) {
+      Evaluation evaluation(*this);
+      analysis::SumBound sum;
+      double errors = 0;
+      bool is_sum = false;
+      computed = stage.value[at] = 0;
+      fault = points(number, flat, precision, evaluation,
+                     [&](int64_t, const Evaluation::Holds& holds) -> std::optional<std::string> {
+                       auto value = evaluation.bounded(*spec.value, precision);
+                       if (auto* wrong = std::get_if<std::string>(&value)) return std::move(*wrong);
+                       const Bounded& addend = std::get<Bounded>(value);
+                       errors += addend.error() + (holds.surely ? 0 : std::abs(addend.value()));
+                       if (!holds.exactly) return std::nullopt;
+                       is_sum = is_sum || sum.terms() > 0;
+                       sum.add(addend.value(), 0, 1);
+                       stage.value[at] += addend.value();
+                       computed = analysis::rounded_to(
+                           computed + std::get<double>(evaluation.computed(*spec.value, type)), type);
+                       return std::nullopt;
+                     });
+      const double error =
+          errors + (is_sum ? sum.bound(precision) + 4 * precision.unit * errors * static_cast<double>(sum.terms()) : 0);
+      return std::isnan(error) ? INFINITY : error;
+    };
+    stage.error[at] = error_in(Precision::of(type));
+    stage.float64_error[at] = type == MSDA_FLOAT64 ? stage.error[at] : error_in(Precision::of(MSDA_FLOAT64));
+    stage.computed[at] = computed;
+    if (!fault) return;
+    const std::lock_guard lock(mutex);
+    if (stage_fault_.empty()) stage_fault_ = fmt::format("{}: {}", spec.name, *fault);
+  });
+}
+
+void BoundExpressions::reads(size_t output, int64_t flat, const analysis::OwnCells& cells,
+                             const analysis::VisitRead& visit) const {
+  const auto precision = Precision::of(arithmetic());
+  Evaluation::Reads reads;
+  look({output, flat, cells, precision, Faults::kLeaveOut, &reads}, [&](const OwnTerm& term) {
+    for (const OwnTerm::Input& input : term.inputs) visit(input);
+  });
+  for (const OwnTerm::Input& input : reads.inputs) visit(input);
+  for (const auto& [stage, at] : reads.stages) read_stage(stage, at, visit);
+}
+
+void BoundExpressions::read_stage(size_t number, int64_t flat, const analysis::VisitRead& visit) const {
+  const auto precision = Precision::of(arithmetic());
+  Evaluation::Reads reads;
+  Evaluation evaluation(*this);
+  evaluation.take_down(&reads);
+  points(number, flat, precision, evaluation, [&](int64_t, const Evaluation::Holds&) -> std::optional<std::string> {
+    evaluation.bounded(*op_.op().stages[number].value, precision);
+    return std::nullopt;
+  });
+  for (const OwnTerm::Input& input : reads.inputs) visit(input);
+  for (const auto& [stage, at] : reads.stages) read_stage(stage, at, visit);
+}
+
+std::vector<analysis::OwnStageElement> BoundExpressions::stages_read(size_t output, int64_t flat,
+                                                                     const analysis::OwnCells& cells) const {
+  constexpr size_t kMost = 1000;
+  const auto precision = Precision::of(arithmetic());
+  Evaluation::Reads reads;
+  look({output, flat, cells, precision, Faults::kLeaveOut, &reads}, [](const OwnTerm&) {});
+  std::vector<std::pair<size_t, int64_t>> places;
+  for (const auto& [stage, at] : reads.stages) places.emplace_back(stage, at);
+  std::ranges::sort(places);
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  if (places.size() > kMost) places.resize(kMost);
+  std::vector<analysis::OwnStageElement> elements;
+  for (const auto& [stage, at] : places) {
+    const analysis::Index index = kernels::index_of(stages_[stage].shape, at);
+    std::string place;
+    for (size_t i = 0; i < index.size(); ++i) {
+      const std::string& name = op_.op().indices[op_.op().stages[stage].index[i]].name;
+      place += fmt::format("{}{} {}", i == 0 ? "" : ", ", name, index[i]);
+    }
+    const auto flat_of_stage = static_cast<size_t>(at);
+    elements.push_back(
+        {stage_name(stage), place, stages_[stage].value[flat_of_stage], stages_[stage].computed[flat_of_stage]});
+  }
+  return elements;
+}
+
+// Finds the element of a coordinate's location. Returns what is wrong with it, or nothing.
+std::optional<std::string> BoundExpressions::location(size_t output, size_t coordinate, const Evaluation& evaluation,
+                                                      analysis::Axis& axis) const {
+  const auto& spec = op_.op().outputs[output].coordinates[coordinate];
+  auto found = evaluation.input(spec.location);
+  if (auto* fault = std::get_if<std::string>(&found)) return std::move(*fault);
+  auto size = evaluation.integer(spec.size);
+  if (auto* fault = std::get_if<std::string>(&size)) return std::move(*fault);
+  const int64_t cells = std::get<int64_t>(size);
+  if (cells < 1 || cells > int64_t{1} << 30) {
+    return fmt::format("the size of coordinate {} is {}; it must be from 1 to 2^30", spec.name, cells);
+  }
+  const auto [number, flat] = std::get<OwnTerm::Input>(found);
+  const analysis::Tensor& tensor = inputs_[number].tensor;
+  axis = {tensor.at(flat), static_cast<int32_t>(cells), tensor.dtype,
+          static_cast<int>(output * adapters::kMostCoordinates + coordinate)};
+  return std::nullopt;
 }
 
 analysis::Axes BoundExpressions::axes(size_t output, int64_t flat) const {
   analysis::Axes all;
   const size_t count = op_.op().outputs[output].coordinates.size();
   if (count == 0) return all;
-  TermLooker looker(*this, output, flat);
+  Evaluation evaluation(*this);
+  set_element(op_.op().outputs[output], flat, evaluation);
   for (size_t i = 0; i < count; ++i) {
     analysis::Axis axis{NAN, 1, MSDA_FLOAT64, static_cast<int>(output * adapters::kMostCoordinates + i)};
-    looker.location(i, axis);
+    location(output, i, evaluation, axis);
     all.push_back(axis);
   }
   return all;
 }
 
-std::optional<std::string> BoundExpressions::look(size_t output, int64_t flat, const analysis::OwnCells& cells,
-                                                  Faults faults, const analysis::VisitTerm& visit) const {
-  TermLooker looker(*this, output, flat);
-  looker.set(cells);
-  analysis::OwnTerm term;
-  return looker.points([&](int64_t number, const AddendSpec& addend) -> std::optional<std::string> {
-    auto fault = looker.read(addend, term);
-    if (fault) return faults == Faults::kReport ? fault : std::nullopt;
-    term.number = number;
-    visit(term);
-    return std::nullopt;
-  });
-}
-
 std::optional<std::string> BoundExpressions::fault_of(size_t output, int64_t flat) const {
-  TermLooker looker(*this, output, flat);
+  Evaluation evaluation(*this);
+  set_element(op_.op().outputs[output], flat, evaluation);
   analysis::Axis axis{};
   for (size_t i = 0; i < op_.op().outputs[output].coordinates.size(); ++i) {
-    if (auto fault = looker.location(i, axis)) return fault;
+    if (auto fault = location(output, i, evaluation, axis)) return fault;
   }
+  const auto precision = Precision::of(arithmetic());
   for (const analysis::OwnCells& cells : reachable_cells(*this, output, flat)) {
-    if (auto fault = look(output, flat, cells, Faults::kReport, [](const analysis::OwnTerm&) {})) return fault;
+    if (auto fault = look({output, flat, cells, precision, Faults::kReport}, [](const OwnTerm&) {})) return fault;
   }
   return std::nullopt;
 }
 
 std::optional<std::string> BoundExpressions::fault(int threads) const {
+  if (!stage_fault_.empty()) return stage_fault_;
   return first_fault(*this, threads, [this](size_t output, int64_t flat) { return fault_of(output, flat); });
 }
 

@@ -10,23 +10,26 @@ using adapters::OutputSpec;
 
 ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::move(spec)), names_(spec_) {
   extents_.resize(op().indices.size());
+  for (const adapters::StageSpec& stage : op().stages) {
+    look_at(stage);
+    look_at(*stage.value);
+  }
   for (const OutputSpec& output : op().outputs) {
-    for (const auto& condition : output.where) {
-      look_at(condition.left());
-      look_at(condition.right());
-    }
+    look_at(static_cast<const adapters::SumSpec&>(output));
     for (const auto& coordinate : output.coordinates) {
       look_at(coordinate.location);
       look_at(coordinate.size);
     }
-    for (const auto* sum : {&output.start, &output.addends}) {
-      for (const AddendSpec& addend : *sum) {
-        for (const Expression& input : addend.inputs) look_at(input);
-        for (const auto& weight : addend.weights) look_at(weight.factor);
-      }
-    }
+    look_at(output.start);
+    look_at(output.addends);
   }
-  for (const auto& [tensor, axes] : axes_) inputs_.push_back(tensor);
+  if (op().loss) {
+    look_at(static_cast<const adapters::SumSpec&>(*op().loss));
+    look_at(op().loss->addends);
+  }
+  for (const auto& [tensor, axes] : axes_) {
+    if (tensor < spec_.tensors.size()) inputs_.push_back(tensor);
+  }
   for (size_t i = 0; i < op().outputs.size(); ++i) {
     described_gradients_.push_back({spec_.tensors[op().outputs[i].tensor].name.c_str(), static_cast<int>(i), true});
   }
@@ -36,6 +39,20 @@ ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::mov
   for (const auto& description : described_gradients_) gradients_.emplace_back(description);
   for (const auto& description : described_dimensions_) dimensions_.emplace_back(description);
   find_cuts();
+}
+
+void ExpressionOperator::look_at(const std::vector<AddendSpec>& sum) {
+  for (const AddendSpec& addend : sum) {
+    for (const Expression& input : addend.inputs) look_at(input);
+    for (const auto& weight : addend.weights) look_at(weight.factor);
+  }
+}
+
+void ExpressionOperator::look_at(const adapters::SumSpec& sum) {
+  for (const auto& [condition, is_real] : sum.where) {
+    look_at(condition.left());
+    look_at(condition.right());
+  }
 }
 
 // Takes down which index each tensor's dimension has.
@@ -48,6 +65,10 @@ void ExpressionOperator::look_at(const Expression& expression) {
     if (const auto index = index_of(name)) loose_.insert(*index);
   }
   for (const Expression::Reference& reference : expression.references()) {
+    if (reference.tensor >= spec_.tensors.size()) {
+      look_at_stage(op().stages[reference.tensor - spec_.tensors.size()], reference);
+      continue;
+    }
     const auto [known, is_new] = axes_.try_emplace(reference.tensor, reference.plain.size());
     for (size_t i = 0; i < reference.plain.size(); ++i) {
       const auto index = reference.plain[i] ? index_of(*reference.plain[i]) : std::nullopt;
@@ -55,6 +76,18 @@ void ExpressionOperator::look_at(const Expression& expression) {
       known->second[i] = index;
       if (index) extents_[*index].push_back({reference.tensor, i});
     }
+  }
+}
+
+// A stage loses what its own indices lose, which is what else it is read by, or nothing.
+void ExpressionOperator::look_at_stage(const adapters::StageSpec& stage, const Expression::Reference& reference) {
+  for (size_t i = 0; i < reference.plain.size(); ++i) {
+    const size_t own = stage.index[i];
+    if (reference.plain[i] == names_.index(own)) continue;
+    loose_.insert(own);
+    const auto& plain = reference.plain[i];
+    if (plain && *plain >= names_.first && *plain < names_.index(op().indices.size()))
+      loose_.insert(*plain - names_.first);
   }
 }
 

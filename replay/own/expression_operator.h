@@ -23,6 +23,8 @@ class ExpressionOperator final : public OwnOperator {
                                                       const GetOwnTensor& input,
                                                       const GetOwnTensor& output) const override;
 
+  bool has_stages() const override { return !op().stages.empty(); }
+
   const adapters::UserSpec& spec() const { return spec_; }
   const adapters::OperatorSpec& op() const { return *spec_.op; }
   const adapters::OperatorNames& names() const { return names_; }
@@ -42,7 +44,10 @@ class ExpressionOperator final : public OwnOperator {
   bool begins_with_itself(size_t output) const;
 
  private:
+  void look_at(const std::vector<adapters::AddendSpec>& sum);
+  void look_at(const adapters::SumSpec& sum);
   void look_at(const adapters::Expression& expression);
+  void look_at_stage(const adapters::StageSpec& stage, const adapters::Expression::Reference& reference);
   void find_cuts();
 
   adapters::UserSpec spec_;

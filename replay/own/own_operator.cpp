@@ -32,24 +32,47 @@ std::unique_ptr<const OwnOperator> make_operator(adapters::UserSpec spec, const 
   }
 }
 
+// A definition in a capture that cannot be used: what does not need it works.
+class UnusableOperator final : public OwnOperator {
+ public:
+  UnusableOperator(std::string name, std::string why) : name_(std::move(name)), why_(std::move(why)) {}
+
+  const std::string& name() const override { return name_; }
+  const std::string& adapter() const override { return name_; }
+  std::shared_ptr<const analysis::OwnDefinition> bind(const capture::Invocation&, const std::string& where,
+                                                      const GetOwnTensor&, const GetOwnTensor&) const override {
+    throw BadInput(fmt::format("{}: {}", where, why_));
+  }
+
+ private:
+  std::string name_, why_;
+};
+
+std::unique_ptr<const OwnOperator> make_stored(const capture::Invocation& invocation, const std::string& definition) {
+  std::string why = "definition: is not one adapter with an operator";
+  try {
+    auto specs = adapters::parse_user_specs("definition", definition);
+    if (specs.size() == 1 && specs[0].op && specs[0].op->library.empty()) {
+      return std::make_unique<ExpressionOperator>(std::move(specs[0]));
+    }
+    if (specs.size() == 1 && specs[0].op) {
+      why = "definition: names a library, and none is run because a capture says so; give the file by --operator";
+    }
+  } catch (const adapters::BadAdapterFile& e) {
+    why = e.what();
+  }
+  const auto name = invocation.facts.texts.find("operator");
+  return std::make_unique<UnusableOperator>(name == invocation.facts.texts.end() ? "unknown" : name->second, why);
+}
+
 // Returns the operator of the definition that an invocation holds, which stays for the process, too.
 const OwnOperator* stored_operator(const capture::Invocation& invocation, const std::string& definition) {
   static std::mutex mutex;
   static auto* const all = new std::map<std::string, std::unique_ptr<const OwnOperator>>;
   const std::lock_guard lock(mutex);
-  if (const auto known = all->find(definition); known != all->end()) return known->second.get();
-  const std::string where = invocation.path + ", definition";
-  try {
-    auto specs = adapters::parse_user_specs(where, definition);
-    if (specs.size() != 1 || !specs[0].op) throw BadInput(where + ": is not one adapter with an operator");
-    if (!specs[0].op->library.empty()) {
-      throw BadInput(where +
-                     ": names a library, and none is run because a capture says so; give the file by --operator");
-    }
-    return all->emplace(definition, std::make_unique<ExpressionOperator>(std::move(specs[0]))).first->second.get();
-  } catch (const adapters::BadAdapterFile& e) {
-    throw BadInput(e.what());
-  }
+  auto& known = (*all)[definition];
+  if (known == nullptr) known = make_stored(invocation, definition);
+  return known.get();
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ class OwnOperator {
  public:
   virtual ~OwnOperator() = default;
 
-  virtual const std::string& name() const = 0;     // "segment_sum"
-  virtual const std::string& adapter() const = 0;  // whose launches it is of
+  virtual const std::string& name() const = 0;       // "segment_sum"
+  virtual const std::string& adapter() const = 0;    // whose launches it is of
+  virtual bool has_stages() const { return false; }  // intermediate tensors
   // Binds to a call, whose every term has been looked at. Throws BadInput, whose message begins with `where`.
   virtual std::shared_ptr<const analysis::OwnDefinition> bind(const capture::Invocation& invocation,
                                                               const std::string& where, const GetOwnTensor& input,
@@ -31,7 +32,7 @@ class OwnOperator {
 void read_operators(const std::string& file);
 
 // Returns the operator of the invocation's adapter in the files that were named, or else of the definition that the
-// invocation holds; null if there is neither. Throws BadInput for a definition that is not valid.
+// invocation holds; null if there is neither. A definition that cannot be used says so when it is bound.
 const OwnOperator* own_operator_of(const capture::Invocation& invocation);
 
 // Returns the names of the adapters in the files that were named: "segment_sum, slope".

@@ -218,6 +218,23 @@ TEST(Atomics, NamesTakeNoMoreMemoryThanTheyMay) {
   EXPECT_LT(peak() - before, 200 << 10);
 }
 
+// Attributes of a kernel: each parameter's, the last one first, as nvcc writes them.
+TEST(Cubin, SizesOfParameters) {
+  const auto parameter = [](uint16_t place, uint16_t offset, uint32_t size) {
+    const uint16_t places[] = {place, offset};
+    const uint32_t number = 0, header = 0x000c1704, word = size << 18 | 0x1f000;
+    return test::bytes_of(header) + test::bytes_of(number) + test::bytes_of(places) + test::bytes_of(word);
+  };
+  const std::string attributes = parameter(2, 16, 8) + parameter(1, 4, 12) + parameter(0, 0, 4);
+  const Guarded image(test::make_cubin({"k", "none"}, "code", {{".nv.info.k", SHT_PROGBITS, attributes}}));
+  const auto cubin = cubins_in(image.data())[0].bytes;
+  EXPECT_THAT(parameter_sizes(cubin, "k"), ElementsAre(4, 12, 8));
+  EXPECT_THAT(parameter_sizes(cubin, "none"), IsEmpty());
+  // An attribute that is cut short is none.
+  const Guarded cut(test::make_cubin({"k"}, "code", {{".nv.info.k", SHT_PROGBITS, attributes.substr(0, 20)}}));
+  EXPECT_THAT(parameter_sizes(cubins_in(cut.data())[0].bytes, "k"), testing::SizeIs(testing::Le(1)));
+}
+
 // As the real tools write them.
 TEST(Cubin, OfNvcc) {
   if (access("/usr/local/cuda/bin/nvcc", X_OK) != 0) GTEST_SKIP() << "no nvcc here";

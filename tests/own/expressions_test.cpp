@@ -9,6 +9,7 @@
 #include <random>
 
 #include "analysis/model/evaluate.h"
+#include "analysis/numbers/bounded.h"
 #include "analysis/operators/own/call.h"
 #include "replay/base/errors.h"
 #include "replay/own/expression_operator.h"
@@ -178,6 +179,95 @@ TEST(OwnExpressions, BoundsHoldEveryOrder) {
                          EXPECT_LE(element.bound(), 1e-5 * (1 + element.cancelled));
                        });
   }
+}
+
+// Points that are splatted onto a line: a coordinate that is computed of a tensor, for each point of the sum.
+Recorded splats() {
+  Recorded recorded{{}, {}, {{"y", {9, 2}}}, "n=50 alpha=1"};
+  recorded.floats["x"] = {{50}, random_floats(50, 7)};
+  for (size_t i = 0; i < 10; ++i) recorded.floats["x"].second[i] = static_cast<float>(i) / 4;  // on pixels, too
+  recorded.floats["v"] = {{50, 2}, random_floats(100, 8)};
+  return recorded;
+}
+
+constexpr const char* kSplats =
+    R"json({"name": "splat",
+            "stages": [{"name": "p", "index": ["r"], "value": "x[r] * 4 + exp(-x[r] * x[r]) / 3"}],
+            "outputs": [{"tensor": "y", "index": ["i", "c"], "over": ["r"], "where": ["abs(i - p[r]) < 1"],
+                         "addends": "v[r, c] * (1 - abs(i - p[r]))"}]})json";
+
+TEST(OwnExpressions, CoordinatesOfPoints) {
+  const Recorded recorded = splats();
+  const auto op = operator_of({{"x", 1}, {"v", 2}, {"y", 2}}, "y", kSplats);
+  const OwnCall call = recorded.bind(op);
+  std::vector<double> expected(18, 0);
+  std::vector<float> in_float32(18, 0);
+  for (size_t r = 0; r < 50; ++r) {
+    const float x = recorded.floats.at("x").second[r], p32 = x * 4.0f + std::exp(-x * x) / 3.0f;
+    const double p = x * 4.0 + std::exp(-static_cast<double>(x) * x) / 3;
+    for (size_t at = 0; at < 18; ++at) {
+      const auto i = static_cast<double>(at / 2);
+      const float v = recorded.floats.at("v").second[r * 2 + at % 2];
+      if (std::abs(i - p) < 1) expected[at] += v * (1 - std::abs(i - p));
+      const float distance = std::abs(static_cast<float>(i) - p32);
+      if (distance < 1) in_float32[at] += v * (1 - distance);
+    }
+  }
+  expect_near_all(float64_of(call), expected);
+  const auto cache = call.new_cache();
+  const auto precision = analysis::Precision::of(MSDA_FLOAT32), exact = analysis::Precision::of(MSDA_FLOAT64);
+  for (int64_t flat = 0; flat < 18; ++flat) {
+    const analysis::ElementId id{call.gradients()[0], flat, {}};
+    const auto element = call.element({}, id, {}, {precision, precision}, nullptr, *cache);
+    EXPECT_LE(std::abs(in_float32[static_cast<size_t>(flat)] - element.value), element.bound());
+    EXPECT_LE(element.bound(), 2e-5 * (1 + element.cancelled));
+    EXPECT_LE(call.element({}, id, {}, {exact, exact}, nullptr, *cache).bound(), 1e-13 * (1 + element.cancelled));
+  }
+  // A condition that is not looked up lets the same points through.
+  std::string tried = kSplats;
+  tried.replace(tried.find("abs(i - p[r]) < 1"), 17, "1 > abs(i - p[r])");
+  const auto slow = operator_of({{"x", 1}, {"v", 2}, {"y", 2}}, "y", tried);
+  const OwnCall same = recorded.bind(slow);
+  EXPECT_EQ(float64_of(same), float64_of(call));
+  EXPECT_LT(call.definition().term_count(0), same.definition().term_count(0) / 3);
+}
+
+// A point that rounding may bring to either side of a condition is in the value as the exact numbers say, and in the
+// bound either way.
+TEST(OwnExpressions, ConditionsInDoubt) {
+  Recorded recorded{{}, {}, {{"y", {1}}}, "n=3 alpha=3"};
+  recorded.floats["x"] = {{3}, {0.1f, 1.0f, -1.0f}};  // 3 * 0.1f is 0.30000001192...
+  recorded.floats["v"] = {{3}, {2, 4, 8}};
+  const auto op = operator_of({{"x", 1}, {"v", 1}, {"y", 1}}, "y",
+                              R"({"name": "mine", "outputs": [{"tensor": "y", "index": ["i"], "over": ["r"],
+                                  "where": ["x[r] * alpha <= 0.3"], "addends": "v[r]"}]})");
+  const OwnCall call = recorded.bind(op);
+  const auto cache = call.new_cache();
+  const auto bound_in = [&](msda_dtype type) {
+    const auto precision = analysis::Precision::of(type);
+    const auto element = call.element({}, {call.gradients()[0], 0, {}}, {}, {precision, precision}, nullptr, *cache);
+    EXPECT_EQ(element.value, 8);
+    return element.bound();
+  };
+  EXPECT_NEAR(bound_in(MSDA_FLOAT32), 2, 1e-4);
+  EXPECT_LT(bound_in(MSDA_FLOAT64), 1e-12);
+}
+
+// The errors that are documented hold those of the C library in float32, and are no vague guesses.
+TEST(OwnExpressions, ErrorsOfFunctions) {
+  const auto precision = analysis::Precision::of(MSDA_FLOAT32);
+  for (const float x : random_floats(1000, 11)) {
+    const analysis::Bounded at(x, precision), product = at * at;
+    const auto holds = [&](const analysis::Bounded& bounded, float computed) {
+      EXPECT_LE(std::abs(computed - bounded.value()), bounded.error());
+      EXPECT_LE(bounded.error(), 1e-6 * std::abs(bounded.value()) * (2 + std::abs(x) + x * x) + 1e-30);
+    };
+    holds(exp(at), std::exp(x));
+    holds(sqrt(product), std::sqrt(x * x));
+    holds(max(product, at), std::max(x * x, x));
+    holds(min(abs(at), product), std::min(std::abs(x), x * x));
+  }
+  EXPECT_EQ(sqrt(analysis::Bounded(1, precision) - analysis::Bounded(1, precision)).error(), INFINITY);
 }
 
 Recorded samples() {

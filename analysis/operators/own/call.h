@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "analysis/model/call.h"
+#include "analysis/model/forward.h"
 #include "analysis/model/hypotheses.h"
 #include "analysis/operators/own/definition.h"
 
 namespace msda::analysis {
 
-class OwnCall final : public Call, public Hypotheses {
+class OwnCall final : public Call, public Forward, public Hypotheses {
  public:
   explicit OwnCall(std::shared_ptr<const OwnDefinition> definition);
 
@@ -57,6 +58,11 @@ class OwnCall final : public Call, public Hypotheses {
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
 
+  bool has_forward() const override { return definition_->has_loss(); }
+  Loss loss_at(const ElementId& id, double x) const override {
+    return definition_->loss_at(id.gradient.place(), id.flat, x);
+  }
+
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
@@ -66,6 +72,9 @@ class OwnCall final : public Call, public Hypotheses {
   std::shared_ptr<const Call> outline() const override;
 
   const OwnDefinition& definition() const { return *definition_; }
+  std::vector<OwnStageElement> stages_read(const ElementId& id) const {
+    return definition_->stages_read(id.gradient.place(), id.flat, cells_of(exact_place(id)));
+  }
   // What an element adds up, each product rounded to a type, with the sample where exact arithmetic has it.
   struct NumberedAddend {
     int64_t number;

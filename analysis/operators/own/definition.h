@@ -1,8 +1,9 @@
 // What a user says that a kernel computes, bound to the tensors of one call: each element of an output is a sum of
-// terms, products of input elements and a weight. Weights depend on sizes and coordinates alone.
+// terms, products of input elements and a weight. A weight depends on sizes and coordinates, and may be computed of
+// floating-point tensors: then it has an error of its own.
 //
-// Whoever implements this has checked, before an OwnCall asks: no term reads outside of a tensor, and no weight is NaN,
-// wherever the coordinates' own rounding may bring them.
+// Whoever implements this has checked, before an OwnCall asks: no term reads outside of a tensor, and no weight of
+// sizes and coordinates is NaN, wherever the coordinates' own rounding may bring them.
 #pragma once
 
 #include <boost/container/static_vector.hpp>
@@ -26,9 +27,18 @@ struct OwnTerm {
   };
   boost::container::static_vector<Input, 4> inputs;
   double weight = 1;
-  int64_t number = 0;  // names it among the element's: name_of_term()
+  double error = 0;     // how far a kernel's weight may be from it
+  double computed = 1;  // the weight as a kernel computes it, each operation rounded; if exact, not yet rounded
+  int64_t number = 0;   // names it among the element's: name_of_term()
 };
 using VisitTerm = std::function<void(const OwnTerm&)>;
+using VisitRead = std::function<void(const OwnTerm::Input&)>;
+
+// An element of an intermediate tensor, "z" at "r 3".
+struct OwnStageElement {
+  std::string stage, place;
+  double value, computed;  // in float64; each operation rounded to the call's arithmetic
+};
 
 // Where an element's coordinate is taken to lie: exact arithmetic's cell or one beside it, and the distance from it.
 struct OwnCell {
@@ -64,8 +74,21 @@ class OwnDefinition {
   // Returns the coordinate as kernels compute it in a type.
   virtual double computed(const Axis& axis, msda_dtype type) const = 0;
   // Visits the terms in their order; what an element begins with first. In a cell that only rounding of fewer bits
-  // reaches, terms that read outside of a tensor are left out.
-  virtual void terms(size_t output, int64_t flat, const OwnCells& cells, const VisitTerm& visit) const = 0;
+  // reaches, terms that read outside of a tensor are left out. Weights have the errors of a kernel of this precision.
+  virtual void terms(size_t output, int64_t flat, const OwnCells& cells, const Precision& precision,
+                     const VisitTerm& visit) const = 0;
+  // Visits every input element that the terms are computed of; an element may come more than once.
+  virtual void reads(size_t output, int64_t flat, const OwnCells& cells, const VisitRead& visit) const {
+    terms(output, flat, cells, Precision::of(MSDA_FLOAT64), [&](const OwnTerm& term) {
+      for (const OwnTerm::Input& input : term.inputs) visit(input);
+    });
+  }
+  // Returns the elements of intermediate tensors that an element's terms read, the first ones of many.
+  virtual std::vector<OwnStageElement> stages_read(size_t, int64_t, const OwnCells&) const { return {}; }
+  // Whether the outputs are said to be derivatives, of a sum that is linear in each input that one is a gradient of.
+  virtual bool has_loss() const { return false; }
+  // Returns the part of that sum which depends on an element of the input that an output is the gradient of, at x.
+  virtual Loss loss_at(size_t /*output*/, int64_t /*flat*/, double /*x*/) const { return {}; }
   // No fewer than all elements of an output have together.
   virtual int64_t term_count(size_t output) const = 0;
   virtual std::string name_of_term(size_t output, int64_t number) const = 0;

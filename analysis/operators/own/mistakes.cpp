@@ -19,7 +19,7 @@ std::vector<Mistake> OwnCall::mistakes(const ElementId& id, const Place& place, 
   double unweighted = 0;
   bool any_weight = false;
   SpreadOfAddends spread;
-  definition_->terms(output, id.flat, cells_of(place), [&](const OwnTerm& term) {
+  definition_->terms(output, id.flat, cells_of(place), precision, [&](const OwnTerm& term) {
     double product = 1;
     for (const OwnTerm::Input& input : term.inputs) product *= tensors[input.tensor].tensor.at(input.flat);
     unweighted += product;

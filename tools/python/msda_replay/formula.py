@@ -3,6 +3,7 @@ with them."""
 
 import inspect
 import sys
+from collections import Counter
 from types import FrameType
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
@@ -58,11 +59,10 @@ class Formula:
     def _of(self, value: Any) -> "Formula":
         if isinstance(value, Formula):
             return value
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            if not hasattr(value, "item"):
-                self.within.fail(f"{value!r} is no number; {_SAYABLE}")
-            value = value.item()
-        return Formula(self.within, "number", value)
+        number: Any = value.item() if hasattr(value, "item") else value
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            self.within.fail(f"{value!r} is no number; {_SAYABLE}")
+        return Formula(self.within, "number", number)
 
     def _with(self, kind: str, right: Any) -> "Formula":
         return Formula(self.within, kind, self, self._of(right))
@@ -116,7 +116,8 @@ class Formula:
     def __getitem__(self, key):
         if self.kind != "name":
             self.within.fail(f"{self.text()} is no tensor: only arguments have elements")
-        return Formula(self.within, "element", self.parts[0], *(self._of(index) for index in (key if isinstance(key, tuple) else (key,))))
+        at = () if key is Ellipsis else key if isinstance(key, tuple) else (key,)
+        return Formula(self.within, "element", self.parts[0], *(self._of(index) for index in at))
 
     def __setitem__(self, key, value):
         target, value = self[key], self._of(value)
@@ -172,44 +173,50 @@ def _common(within: _Function, line: int, paths: Set[FrozenSet[Tuple[str, bool]]
     """Returns the conditions of a statement, of those of each path through the function on which it is reached."""
     while len(paths) > 1:
         # Two paths that differ in how a single condition turned out: it does not matter.
-        pairs = [(first, second) for first in paths for second in paths if len(first ^ second) == 2 and len({text for text, _ in first ^ second}) == 1]
+        pairs = [(first, second) for first in paths for second in paths
+                 if len(first ^ second) == 2 and len({text for text, _ in first ^ second}) == 1]
         if not pairs:
             within.fail("is reached under conditions that are joined by `or` or `else`; say it once, under conditions joined by `and`", line)
         paths = (paths - set(pairs[0])) | {pairs[0][0] & pairs[0][1]}
     return next(iter(paths))
 
 
+class _Reached:
+    """A statement, and the conditions of each path through the function on which it is reached."""
+
+    def __init__(self, target: Formula, value: Formula):
+        self.target, self.value = target, value
+        self.paths: Set[FrozenSet[Tuple[str, bool]]] = set()
+
+
 def statements_of(function: Callable[..., Any]) -> Tuple[_Function, List[Statement]]:
     """Runs the function on symbols, once for each way its conditions may turn out. Raises ValueError, which names the line."""
     within = _Function(function)
     symbols = [Formula(within, "name", name) for name in inspect.signature(function).parameters]
-    paths: Dict[Tuple[int, str, str, int], Set[FrozenSet[Tuple[str, bool]]]] = {}
-    said: Dict[Tuple[int, str, str, int], Tuple[Formula, Formula]] = {}
+    reached: Dict[Tuple[int, str, str, int], _Reached] = {}  # by line, texts, and how often they were there before, as in a loop
     conditions: Dict[str, Formula] = {}
     for _ in range(_MOST_PATHS):
         within.conditions, within.statements = [], []
         function(*symbols)
-        seen: Dict[Tuple[int, str, str], int] = {}
+        seen: Counter[Tuple[int, str, str]] = Counter()
         for line, target, value, under in within.statements:
             where = (line, target.text(), value.text())
-            seen[where] = seen.get(where, 0) + 1
+            seen[where] += 1
             conditions.update((condition.text(), condition) for condition, _ in under)
-            paths.setdefault((*where, seen[where]), set()).add(frozenset((condition.text(), holds) for condition, holds in under))
-            said[(*where, seen[where])] = (target, value)
+            statement = reached.setdefault((*where, seen[where]), _Reached(target, value))
+            statement.paths.add(frozenset((condition.text(), holds) for condition, holds in under))
         while within.choices and not within.choices[-1]:
             within.choices.pop()
         if not within.choices:
-            break
+            return within, [_statement(within, line, entry, conditions) for (line, *_), entry in reached.items()]
         within.choices[-1] = False
-    else:
-        within.fail(f"has more than {_MOST_PATHS} ways through its conditions", within.code.co_firstlineno)
-    order = {text: number for number, text in enumerate(conditions)}
+    return within.fail(f"has more than {_MOST_PATHS} ways through its conditions", within.code.co_firstlineno)
 
-    def condition(text: str, holds: bool) -> Formula:
+
+def _statement(within: _Function, line: int, reached: _Reached, conditions: Dict[str, Formula]) -> Statement:
+    order = list(conditions)
+    held = []
+    for text, holds in sorted(_common(within, line, reached.paths), key=lambda entry: order.index(entry[0])):
         node = conditions[text]
-        return node if holds else Formula(within, _OPPOSITE[node.kind], *node.parts)
-
-    return within, [
-        Statement(where[0], *said[where], [condition(*entry) for entry in sorted(_common(within, where[0], under), key=lambda entry: order[entry[0]])])
-        for where, under in paths.items()
-    ]
+        held.append(node if holds else Formula(within, _OPPOSITE[node.kind], *node.parts))
+    return Statement(line, reached.target, reached.value, held)

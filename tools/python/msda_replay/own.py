@@ -8,7 +8,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from .formula import Formula, Statement, statements_of
 
 _Json = Dict[str, Any]
-FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class Operator:
@@ -24,6 +23,15 @@ class Operator:
     def to_json(self, indent: Optional[int] = 2) -> str:
         """Returns the text of an adapter file."""
         return json.dumps({"format": "msda-adapter", "version": 1, "adapters": [self.adapter]}, indent=indent)
+
+    def float64(self, shapes: Optional[Mapping[str, Tuple[int, ...]]] = None, **call: Any) -> Dict[str, Any]:
+        """Returns what it computes of inputs and numbers, in float64 (every point is tried: for small calls). `shapes`: of the outputs,
+        where an index of one is no index of an input. Raises ValueError."""
+        from .evaluate import evaluate
+
+        names = {tensor["name"] for tensor in self.adapter["tensors"]}
+        return evaluate(self.adapter, {name: value for name, value in call.items() if name in names},
+                        {name: value for name, value in call.items() if name not in names}, shapes or {})
 
     def __repr__(self) -> str:
         return f"<operator {self.name}: {', '.join(tensor['name'] for tensor in self.adapter['tensors'])}>"
@@ -54,6 +62,7 @@ def operator(function: Optional[Callable[..., Any]] = None, *, sizes: Optional[M
 
     Its arguments are tensors (they are followed by brackets), indices (they stand between brackets) and numbers (the others). `out[...]
     += ...` says what each point of its indices adds, under `if`s. A tensor that is summed up and read afterwards is an intermediate one.
+    `loss[...] += ...` says of which sum the outputs, each named grad_ and then as an input, are the derivatives.
 
     `sizes`: expressions of numbers, for indices that do not go over a whole dimension. `adds_to`: outputs that begin with what they held;
     all others begin with 0. `channels`: indices along which addends arrive together. Raises ValueError, which names the line."""
@@ -83,6 +92,10 @@ class _Definition:
         self.targets = list(dict.fromkeys(statement.target.parts[0] for statement in self.statements))
         self.read = {node.parts[0] for statement in self.statements for node in self._read_nodes(statement) if node.kind == "element"}
         self.stages = [name for name in self.targets if name in self.read]
+        conditions = [condition for statement in self.statements for condition in statement.conditions]
+        for condition in conditions * len(conditions):  # what makes a comparison one of reals may be known from another one only
+            if self._is_real(condition):
+                self._take_reals(condition)
         for name in (*self.sizes, *self.channels, *self.adds_to):
             if name not in self.arguments:
                 self.fail(f"there is no argument {name}")
@@ -121,7 +134,7 @@ class _Definition:
                 self._take_reals(part)
 
     def is_integer(self, name: str) -> bool:
-        """Returns whether a tensor or a number holds integers: if it is an index, or part of one, or compared and nothing else."""
+        """Returns whether a tensor or a number holds integers: if it stands in brackets, or is compared with integers and nothing else."""
         return self.stated_integers.get(name, name in self.integers or name not in self.reals)
 
     def _is_real(self, formula: Formula) -> bool:
@@ -173,10 +186,16 @@ class _Definition:
 
     def operator(self) -> _Json:
         stages, outputs = [], []
+        loss: _Json = {}
         for target in self.targets:
             entry, statements = self._sum(target)
             if target in self.stages:
                 stages.append({"name": target, **entry, "value": self._value(statements)})
+                continue
+            if not self.ranks[target]:
+                if loss or target in self.adds_to:
+                    self.fail("has two sums without an index; the loss is the only one")
+                loss = {"loss": {**{key: part for key, part in entry.items() if key != "index"}, "addends": self._value(statements)}}
                 continue
             channels = [name for name in self.channels if name in entry["index"]]
             extra: _Json = {**({"channels": channels} if channels else {}),
@@ -184,92 +203,17 @@ class _Definition:
             outputs.append({"tensor": target, **entry, **extra, "addends": self._value(statements)})
         if not outputs:
             self.fail("every tensor that it sums up is read again, so that none is an output")
-        return {"name": self.name, **({"sizes": self.sizes} if self.sizes else {}), **({"stages": stages} if stages else {}), "outputs": outputs}
+        return {"name": self.name, **({"sizes": self.sizes} if self.sizes else {}), **({"stages": stages} if stages else {}),
+                "outputs": outputs, **loss}
 
     def adapter(self) -> _Json:
         op = self.operator()
         tensors = []
         for name in self.arguments:
-            if name not in self.ranks or name in self.stages:
+            if not self.ranks.get(name) or name in self.stages:
                 continue
             role = "input" if name not in self.targets else "inout" if name in self.adds_to else "output"
             is_integer = role == "input" and self.is_integer(name)
             tensors.append({"name": name, "role": role, "type": "int64" if is_integer else "float32", "rank": self.ranks[name]})
         numbers = [{"name": name, "type": "int64" if self.is_integer(name) else "float64"} for name in self._numbers()]
         return {"name": self.name, **({"parameters": numbers} if numbers else {}), "tensors": tensors, "operator": op}
-
-
-def invocation_of(path: str, given: Any, call: Mapping[str, Any]) -> Any:
-    """Returns the Invocation of a call of an operator, whose definition it holds. Raises CaptureError, which names the path."""
-    from .capture import CaptureError, Invocation, Result
-    from .save import Arguments
-
-    try:
-        described = operator_from(given)
-    except (OSError, ValueError) as error:
-        raise CaptureError(f"{path}: {error}") from error
-    source = Arguments(path, call)
-    taken = set()
-
-    def take(name: str, tensor: _Json) -> Any:
-        array = source.read(name)
-        rank = tensor.get("rank") or len(tensor["shape"])
-        is_float = source.header(name).dtype.name in FLOATS
-        if is_float != (tensor["type"] in FLOATS):
-            source.fail(name, f"has type {source.header(name).dtype}, and the operator takes {'floating-point numbers' if not is_float else 'integers'}")
-        if array.ndim != rank:
-            source.fail(name, f"has {array.ndim} dimensions, and the operator takes {rank}")
-        taken.add(name)
-        return array
-
-    def group(roles: Sequence[str], prefix: str, is_needed: bool) -> Dict[str, Any]:
-        found = {}
-        for tensor in described.adapter["tensors"]:
-            name = prefix + tensor["name"]
-            if tensor["role"] in roles and (name in source or is_needed):
-                if name not in source:
-                    source.fail("the call", f"has no {name}; the operator {described.name} has {described!r}")
-                found[tensor["name"]] = take(name, tensor)
-        return found
-
-    inputs = group(("input", "inout"), "", True)
-    outputs = group(("output", "inout"), "observed_", True)
-    before, reference = (group(("output", "inout"), prefix, False) for prefix in ("before_", "reference_"))
-    scalars = _scalars(source, described, {**inputs, **outputs}, taken)
-    plain = {name: source.read(name).item() for name in ("atol", "rtol", "kernel", "label") if name in source}
-    unknown = sorted(set(call) - taken - set(plain))
-    if unknown:
-        source.fail("the call", f"has no argument {', '.join(unknown)}; it has those of {described!r}, observed_, reference_ and before_ of "
-                                "its outputs, its numbers, and atol, rtol, kernel, label")
-    facts = {"adapter": described.adapter["name"], "operator": described.name, "definition": described.to_json(None), "scalars": scalars,
-             **({"label": plain["label"]} if plain.get("label") else {})}
-    return Invocation(inputs, outputs, "", outputs_before={**{name: inputs[name] for name in outputs if name in inputs}, **before},
-                      results={"reference": Result(reference, "reference")} if reference else {}, kernel=plain.get("kernel", ""),
-                      atol=plain.get("atol"), rtol=plain.get("rtol"), facts=facts)
-
-
-def _scalars(source: Any, described: Operator, tensors: Mapping[str, Any], taken: set) -> str:
-    """Returns the kernel's numbers as a recorder writes them: "rows=6 alpha=0.5". Sizes of dimensions need not be given."""
-    sizes: Dict[str, int] = {}
-    for tensor in described.adapter["tensors"]:
-        for expression, size in zip(tensor.get("shape", ()), getattr(tensors.get(tensor["name"]), "shape", ())):
-            sizes.setdefault(expression, size)
-    words = []
-    for parameter in described.adapter.get("parameters", ()):
-        for field in parameter.get("fields", [{}]):
-            name = ".".join(part for part in (parameter.get("name"), field.get("name")) if part)
-            kind = field.get("type", parameter["type"])
-            if not name or kind in ("pointer", "bytes"):
-                continue
-            argument = name.replace(".", "_")
-            if argument in source:
-                value = source.read(argument).item()
-                taken.add(argument)
-            elif name in sizes:
-                value = sizes[name]
-            else:
-                source.fail("the call", f"has no {argument}, a number of the operator {described.name}")
-            if not kind.startswith("float") and value != int(value):
-                source.fail(argument, f"is {value}, which is no integer")
-            words.append(f"{name}={value if kind.startswith('float') else int(value)}")
-    return " ".join(words)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .capture import BFloat16, CaptureError, write_capture
 from .importer import read_call
-from .own import invocation_of
+from .own_calls import invocation_of
 from .scalars import keys_of
 
 
@@ -39,7 +39,7 @@ def _array(value: Any) -> np.ndarray:
     return np.asarray(value) if not isinstance(value, np.ndarray) else value
 
 
-class Arguments:
+class _Arguments:
     """The arguments of save_call as the importer reads an archive. Every error is a CaptureError of one line."""
 
     noun = "the call"
@@ -47,7 +47,7 @@ class Arguments:
     takes_measured_dialect = False
 
     def __init__(self, path: str, values: Any):
-        self._path = path
+        self.path = path
         self._arrays = {name: self._convert(name, value) for name, value in values.items()}
 
     def _convert(self, name: str, value: Any) -> np.ndarray:
@@ -78,7 +78,7 @@ class Arguments:
         return f"{name}={value}" if name == "align_corners" else f'{name}="{value}"'
 
     def fail(self, name: str, what: str) -> None:
-        raise CaptureError(f"{self._path}: {name} {what}")
+        raise CaptureError(f"{self.path}: {name} {what}")
 
 
 def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **call: Any) -> None:
@@ -93,9 +93,9 @@ def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **
     The arguments are then its inputs, observed_ and reference_ and before_ of its outputs, its numbers, and atol, rtol, kernel, label."""
     operator = call.get("operator", "msda")
     if not isinstance(operator, str) or operator.endswith(".json"):
-        own = invocation_of(os.fspath(path), operator, {name: value for name, value in call.items() if name != "operator"})
-        return write_capture(path, own, overwrite=overwrite)
-    source = Arguments(os.fspath(path), call)
+        values = {name: value for name, value in call.items() if name != "operator"}
+        return write_capture(path, invocation_of(_Arguments(os.fspath(path), values), operator, list(values)), overwrite=overwrite)
+    source = _Arguments(os.fspath(path), call)
     schema = keys_of(source)
     unknown = sorted(set(call) - {*schema.tensors, *schema.scalars})
     if unknown:

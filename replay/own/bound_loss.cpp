@@ -1,0 +1,86 @@
+// The sum whose derivatives an operator's outputs are, for gradcheck.
+#include <algorithm>
+#include <cmath>
+
+#include "replay/own/bound_expressions.h"
+
+namespace msda::replay {
+
+using analysis::OwnTerm;
+
+namespace {
+
+constexpr long double kMostLossPoints = 1 << 24;  // 16 bytes each for an output
+
+}  // namespace
+
+bool BoundExpressions::has_loss() const {
+  if (!op_.op().loss) return false;
+  long double points = static_cast<long double>(op_.op().loss->addends.size());
+  for (const size_t index : op_.op().loss->over) points *= static_cast<long double>(sizes_[index]);
+  bool fits = points <= kMostLossPoints;
+  for (size_t i = 0; i < op_.op().outputs.size(); ++i) {
+    fits = fits && inputs_[loss_input(i)].tensor.shape == shape_of(i);
+  }
+  return fits;
+}
+
+size_t BoundExpressions::loss_input(size_t output) const {
+  const std::string name = std::string(op_.gradients()[output].name()).substr(std::string_view("grad_").size());
+  const auto found = std::ranges::find(op_.spec().tensors, name, &adapters::TensorSpec::name);
+  return input_of_[static_cast<size_t>(found - op_.spec().tensors.begin())];
+}
+
+const BoundExpressions::LossTerms& BoundExpressions::loss_terms(size_t output) const {
+  const std::lock_guard lock(loss_mutex_);
+  const auto [known, is_new] = loss_terms_.try_emplace(output);
+  if (!is_new) return known->second;
+  const adapters::OutputSpec& loss = *op_.op().loss;
+  const size_t wanted = loss_input(output);
+  const auto precision = analysis::Precision::of(MSDA_FLOAT64);
+  const auto count = static_cast<int64_t>(loss.addends.size());
+  Evaluation evaluation(*this);
+  for (int64_t point = 0; point < points_in(loss); ++point) {
+    set_point(loss, point, evaluation);
+    const bool holds = std::ranges::all_of(loss.where, [&](const adapters::WhereSpec& where) {
+      const auto found = evaluation.holds(where, precision);
+      const auto* known_to = std::get_if<Evaluation::Holds>(&found);
+      return known_to != nullptr && known_to->exactly;
+    });
+    for (int64_t a = 0; holds && a < count; ++a) {
+      for (const auto& factor : loss.addends[static_cast<size_t>(a)].inputs) {
+        const auto found = evaluation.input(factor);
+        const auto* input = std::get_if<OwnTerm::Input>(&found);
+        if (input != nullptr && input->tensor == wanted) known->second.emplace_back(input->flat, point * count + a);
+      }
+    }
+  }
+  std::ranges::sort(known->second);
+  return known->second;
+}
+
+analysis::Loss BoundExpressions::loss_at(size_t output, int64_t flat, double x) const {
+  const adapters::OutputSpec& loss = *op_.op().loss;
+  const size_t wanted = loss_input(output);
+  const auto precision = analysis::Precision::of(MSDA_FLOAT64);
+  const auto count = static_cast<int64_t>(loss.addends.size());
+  const LossTerms& all = loss_terms(output);
+  Evaluation evaluation(*this);
+  OwnTerm term;
+  analysis::Loss result;
+  const auto first = std::ranges::lower_bound(all, std::pair<int64_t, int64_t>(flat, 0));
+  for (auto entry = first; entry != all.end() && entry->first == flat; ++entry) {
+    set_point(loss, entry->second / count, evaluation);
+    const auto& addend = loss.addends[static_cast<size_t>(entry->second % count)];
+    const Look look{output, flat, {}, precision, Faults::kLeaveOut};
+    long double value = read(addend, look, evaluation, term) ? NAN : static_cast<long double>(term.weight);
+    for (const OwnTerm::Input& input : term.inputs) {
+      value *= input.tensor == wanted ? x : inputs_[input.tensor].tensor.at(input.flat);
+    }
+    result.value += value;
+    result.magnitude += std::abs(value);
+  }
+  return result;
+}
+
+}  // namespace msda::replay
