@@ -232,6 +232,30 @@ TEST(OwnExpressions, CoordinatesOfPoints) {
   EXPECT_LT(call.definition().term_count(0), same.definition().term_count(0) / 3);
 }
 
+// The roundings of a weight that cancels are far larger than those of its product: bounds have to hold them.
+TEST(OwnExpressions, WeightsThatCancel) {
+  Recorded recorded{{}, {}, {{"y", {30}}}, "n=30 alpha=1"};
+  recorded.floats["x"] = {{30}, random_floats(30, 9)};
+  recorded.floats["v"] = {{30}, random_floats(30, 10)};
+  const auto op = operator_of({{"x", 1}, {"v", 1}, {"y", 1}}, "y",
+                              R"json({"name": "mine", "outputs": [{"tensor": "y", "index": ["i"],
+                                      "addends": "v[i] * (x[i] * 1000.5 - x[i] * 1000)"}]})json");
+  const OwnCall call = recorded.bind(op);
+  const auto cache = call.new_cache();
+  const auto precision = analysis::Precision::of(MSDA_FLOAT32);
+  double farthest = 0;
+  for (int64_t i = 0; i < 30; ++i) {
+    const float x = recorded.floats.at("x").second[static_cast<size_t>(i)];
+    const float v = recorded.floats.at("v").second[static_cast<size_t>(i)];
+    const float scaled = x * 1000.5f, cancelled = scaled - x * 1000.0f, computed = v * cancelled;
+    const auto element = call.element({}, {call.gradients()[0], i, {}}, {}, {precision, precision}, nullptr, *cache);
+    EXPECT_LE(std::abs(computed - element.value), element.bound());
+    EXPECT_LE(element.bound(), 1e-3 * std::abs(element.value));
+    farthest = std::max(farthest, std::abs(computed - element.value) / std::abs(element.value));
+  }
+  EXPECT_GT(farthest, 1e-5);
+}
+
 // A point that rounding may bring to either side of a condition is in the value as the exact numbers say, and in the
 // bound either way.
 TEST(OwnExpressions, ConditionsInDoubt) {
