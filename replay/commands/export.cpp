@@ -116,19 +116,22 @@ Written write_zip(NewFiles& files, const Source& source, ExportedCall& call) {
   return {{path}, std::move(archive.members), std::move(archive.disclosed), ""};
 }
 
+// Which operators: all, all but those of the user's own that Python does not compute alone, the built-in ones.
+enum class Takes { kAll, kInPython, kBuiltIn };
+
 struct Format {
   const char* name;
   const char* ending;  // that the output's name must have, or ""
   FileKind kind;
   const char* beside;  // the ending of a file with large tensors, or ""
   bool of_finding;     // there must be an element out of tolerance
-  bool built_in;       // there must be a built-in operator
+  Takes takes;
   Written (*write)(NewFiles& files, const Source& source, ExportedCall& call);
 };
-constexpr Format kFormats[] = {{"pytest", ".py", FileKind::kSource, kArchive, true, true, write_pytest},
-                               {"cpp", ".cpp", FileKind::kSource, kTensorFile, true, true, write_cpp},
-                               {"npz", "", FileKind::kArchive, "", false, true, write_npz_archive},
-                               {"zip", "", FileKind::kArchive, "", false, false, write_zip}};
+constexpr Format kFormats[] = {{"pytest", ".py", FileKind::kSource, kArchive, true, Takes::kInPython, write_pytest},
+                               {"cpp", ".cpp", FileKind::kSource, kTensorFile, true, Takes::kBuiltIn, write_cpp},
+                               {"npz", "", FileKind::kArchive, "", false, Takes::kBuiltIn, write_npz_archive},
+                               {"zip", "", FileKind::kArchive, "", false, Takes::kAll, write_zip}};
 constexpr char kTensorBoard[] = "tensorboard";
 
 // Throws BadInput for --element where no finding is of it.
@@ -273,7 +276,9 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
                     "tolerance, --to npz and zip take any call",
                     options.capture));
   }
-  if (format.built_in && !operator_source(call)) {
+  const auto formulas = operator_source(call);
+  const bool is_built_in = formulas && !formulas->cpp.empty();
+  if ((format.takes == Takes::kInPython && !formulas) || (format.takes == Takes::kBuiltIn && !is_built_in)) {
     throw BadInput(
         fmt::format("{}: {} is an operator of your own, for which there is no --to {}; --to zip and tensorboard take "
                     "it",

@@ -5,6 +5,7 @@
 
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/interpolate/call.h"
+#include "analysis/operators/own/call.h"
 #include "analysis/operators/roi_align/call.h"
 #include "analysis/operators/scatter_add/call.h"
 #include "replay/calls/load_operator.h"
@@ -69,6 +70,21 @@ OperatorSource source_of(const analysis::RoiAlignCall& call) {
                          {"aligned", call.aligned}});
 }
 
+// Returns nothing if the capture does not hold the definition, or if NumPy does not evaluate it.
+std::optional<OperatorSource> source_of(const analysis::OwnCall& call, const capture::CallFacts& facts) {
+  const auto definition = facts.texts.find("definition"), scalars = facts.texts.find("scalars");
+  if (definition == facts.texts.end()) return std::nullopt;
+  for (const analysis::Gradient gradient : call.gradients()) {
+    if (!call.axes(call.element_id(gradient, 0)).empty()) return std::nullopt;
+  }
+  return OperatorSource{std::string(parts::kPythonEvaluate) + "\n\n" + parts::kPythonOwn,
+                        "",
+                        false,
+                        {{"dialect", call.definition().name()},
+                         {"definition", definition->second},
+                         {"scalars", scalars == facts.texts.end() ? "" : scalars->second}}};
+}
+
 std::string name_in(const std::string& name, Language language) {
   std::string text = language == Language::kCpp ? "k" : "";
   bool begins = true;
@@ -113,6 +129,8 @@ std::optional<OperatorSource> operator_source(const ExportedCall& call) {
   if (const auto* sums = dynamic_cast<const analysis::ScatterAddCall*>(outline)) return source_of(*sums);
   if (const auto* resize = dynamic_cast<const analysis::InterpolateCall*>(outline)) return source_of(*resize);
   if (const auto* boxes = dynamic_cast<const analysis::RoiAlignCall*>(outline)) return source_of(*boxes);
+  if (const auto* own = dynamic_cast<const analysis::OwnCall*>(outline))
+    return source_of(*own, call.invocation().facts);
   if (operator_of(call.invocation()) == "grid_sample") return grid_sample_source(call);
   return std::nullopt;
 }

@@ -24,7 +24,8 @@ struct OperatorSource {
   std::vector<Convention> conventions;
 };
 
-// Returns nothing for an operator of the user's own: no program that stands alone computes it.
+// Returns nothing for an operator of the user's own that no program computes alone; where one does, it is in Python,
+// and `cpp` is empty.
 std::optional<OperatorSource> operator_source(const ExportedCall& call);
 
 // Returns a line for each convention.

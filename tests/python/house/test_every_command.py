@@ -37,6 +37,7 @@ NOT_RUN = {
     r"(mpirun|srun) ": "need processes that MPI starts together; test_many.py starts them",
     r"python3 docs/findings/": "need PyTorch; test_findings.py runs them where it is",
     r"msda-record --adapter FILE -o CAPTURE": "needs a GPU's kernel; test_emulated_gpu.py and test_own_operators.py record by the page's file",
+    r"msda-replay adapter (SIGNATURE|--cubin FILE)": "needs a signature, or a compiled kernel; test_adapter_command.py has them",
     r"msda-record --adapter segment_sum\.json": "as above",
     r"msda-replay run --operator segment_sum\.json": "as above",
     r"msda-replay run --operator slope\.json": "needs the compiled library; test_own_libraries.py compiles the page's example and runs it",

@@ -1,7 +1,10 @@
 """Own operators whose weights are computed of floating-point tensors: a softmax that is scattered, a deformable convolution's gradient."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -218,3 +221,24 @@ def test_minimize_keeps_what_stages_are_computed_of(replay, tmp_path):
     (small,) = msda_replay.read_capture(tmp_path / "small.h5").invocations
     assert small.inputs["score"].shape[0] < 300 and small.inputs["score"].shape[0] == small.inputs["target"].shape[0]
     assert json.loads(replay("run", tmp_path / "small.h5", "--json", "-", expect=1).out)["verdict"]["causes"] == {"implementation_error": 1}
+
+
+def test_a_reproducer_stands_alone(replay, tmp_path):
+    stated, capture = EXAMPLES["softmax_scatter"], tmp_path / "a.h5"
+    call, truth, observed = softmax_call(rows=60)
+    observed[4, 2] *= np.float32(1.01)
+    save_call(capture, operator=stated, observed_out=observed, atol=1e-6, rtol=1e-4, **call)
+    reproducer = tmp_path / "test_softmax.py"
+    replay("export", capture, "--to", "pytest", "-o", reproducer, expect=0)
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    failed = subprocess.run([sys.executable, "-I", reproducer], cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=120)
+    assert failed.returncode == 1 and "out[4,2] is out of tolerance" in failed.stderr, failed.stderr
+    expected = re.search(r"float64: (\S+)", failed.stderr)[1]
+    assert float(expected) == pytest.approx(truth[4, 2], rel=1e-12)
+    # With the element as it should be, it passes.
+    text = reproducer.read_text()
+    reproducer.write_text(text.replace("def recorded():", f"def recorded():\n    return {{INDEX: np.float32({truth[4, 2]!r})}}\n", 1))
+    fixed = subprocess.run([sys.executable, "-I", reproducer], cwd=tmp_path, env=alone, capture_output=True, text=True, timeout=120)
+    assert fixed.returncode == 0 and "within tolerance" in fixed.stdout, fixed.stderr
+    assert "for which there is no --to cpp" in replay("export", capture, "--to", "cpp", "-o", tmp_path / "a.cpp", expect=2).err
+    assert "for which there is no --to npz" in replay("export", capture, "--to", "npz", "-o", tmp_path / "a.npz", expect=2).err
