@@ -53,7 +53,10 @@ class Examiner {
   Finding describe_element(const Side& expected, const ElementId& id, Cache& cache) const;
   // Returns what the buffer held there, if that is known and is evidence.
   std::optional<double> before_of(const ElementId& id) const;
-  Suspect suspect(const Side& expected, const ElementId& id, Cache& cache, bool wants_reasons) const;
+  // Returns whether nobody set a tolerance, and rounding alone explains the element's difference from float64.
+  bool is_forgiven(const Side& expected, const ElementId& id, const Explanation& of_observed) const;
+  Suspect suspect(const Side& expected, const ElementId& id, Explanation of_observed, Cache& cache,
+                  bool wants_reasons) const;
 
   const Material& material_;
   const Settings& settings_;

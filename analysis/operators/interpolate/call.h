@@ -61,7 +61,7 @@ struct InterpolateCall final : ImageScatterCall {
   Index shape_of(Gradient) const override;
   std::vector<NamedTensor> inputs() const override { return {{"grad_output", grad_output}}; }
 
-  Tensor source() const override { return grad_output; }
+  const Tensor& source() const override { return grad_output; }
   const char* source_name() const override { return "output pixel"; }
   std::vector<std::string> corner_names() const override;
   std::vector<std::string> weight_names() const override;

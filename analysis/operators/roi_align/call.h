@@ -27,7 +27,7 @@ struct RoiAlignCall final : ImageScatterCall {
   Index shape_of(Gradient) const override { return input.shape; }
   std::vector<NamedTensor> inputs() const override;
 
-  Tensor source() const override { return grad_output; }
+  const Tensor& source() const override { return grad_output; }
   const char* source_name() const override { return "bin"; }
   int64_t source_of(int64_t sample) const override;
   int64_t sample_count() const override { return first_point_->back(); }

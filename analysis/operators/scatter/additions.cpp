@@ -45,7 +45,7 @@ class ScatterAdditions final : public Additions {
   }
 
   void channel_factors(int64_t sample, std::span<double> factors) const override {
-    const Tensor numbers = call_.source();
+    const Tensor& numbers = call_.source();
     for (size_t c = 0; c < factors.size(); ++c) {
       factors[c] = numbers.at(call_.from().flat({call_.source_of(sample), static_cast<int64_t>(c)}));
     }

@@ -45,7 +45,7 @@ using VisitExact = std::function<void(const ExactContribution&)>;
 class ScatterCall : public Call, public Stages, public Forward, public Hypotheses, public Kernels {
  public:
   // --- What an operator says of itself.
-  virtual Tensor source() const = 0;            // what is added, the first of inputs()
+  virtual const Tensor& source() const = 0;     // what is added, the first of inputs()
   virtual const PlaceLayout& from() const = 0;  // of source()
   virtual const PlaceLayout& to() const = 0;    // of the gradient
   virtual const char* source_name() const = 0;  // of a place of source(): "source row"

@@ -41,12 +41,13 @@ Element ScatterCall::element(const ElementId& id, const Place& place, const Prec
   const auto at = to().at(id.flat);
   const ScatterTable& table =
       static_cast<ScatterCache&>(cache).exact(coordinate_precision(precisions.coordinates), way_of(place));
-  const Tensor numbers = source();
+  const Tensor& numbers = source();
+  const int64_t channel = from().of_channel(at.channel);
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
   for (const ScatterTable::Entry& entry : table.entries(at.place)) {
-    const double number = given(narrowing, numbers.at(from().flat({entry.source, at.channel})));
+    const double number = given(narrowing, numbers.at(entry.first + channel));
     // If rounding decides whether this source comes here, its NaN is no bound.
     const double sign = entry.sign();
     // Kernels may add a source several times here, with weights that are 0 or cancel.
@@ -81,20 +82,23 @@ double ScatterCall::exact_value(int64_t flat, Cache& cache) const {
 
 Addends ScatterCall::addends(const ElementId& id, Cache& cache) const {
   const auto at = to().at(id.flat);
-  const msda_dtype type = arithmetic();
-  const Tensor numbers = source();
+  const Tensor& numbers = source();
+  const int64_t channel = from().of_channel(at.channel);
+  const msda_dtype type = static_cast<ScatterCache&>(cache).arithmetic();
+  const auto entries = static_cast<ScatterCache&>(cache).computed().entries(at.place);
   Addends addends;
   addends.scale = 1 / divisor(at.place);
+  addends.values.reserve(entries.size() + 1);
   if (const auto before = held(id.flat)) addends.values.push_back(*before);
-  for (const ScatterTable::Entry& entry : static_cast<ScatterCache&>(cache).computed().entries(at.place)) {
-    addends.values.push_back(rounded_to(entry.weight * numbers.at(from().flat({entry.source, at.channel})), type));
+  for (const ScatterTable::Entry& entry : entries) {
+    addends.values.push_back(rounded_to(entry.weight * numbers.at(entry.first + channel), type));
   }
   return addends;
 }
 
 Loss ScatterCall::loss_at(const ElementId& id, double x) const {
   const auto at = to().at(id.flat);
-  const Tensor numbers = source();
+  const Tensor& numbers = source();
   Loss loss;
   const auto add = [&](double factor) {
     const long double addend = static_cast<long double>(factor) * x / divisor(at.place);

@@ -24,7 +24,7 @@ std::vector<Mistake> ScatterCall::mistakes(const ElementId& id, const Place&, co
   const auto at = to().at(id.flat);
   const double divided = divisor(at.place);
   const ScatterTable& table = static_cast<ScatterCache&>(cache).exact(coordinate_precision(precision));
-  const Tensor numbers = source();
+  const Tensor& numbers = source();
   std::vector<Mistake> mistakes = own_mistakes(id, exact, cache);
   const auto before = held(id.flat);
   if (before) {
@@ -35,8 +35,8 @@ std::vector<Mistake> ScatterCall::mistakes(const ElementId& id, const Place&, co
   // Several contributions of one source are lost and added together.
   BySource by_source;
   by_source.unweighted = before.value_or(0);
-  for (const auto& [from_place, weight, error, is_signed] : table.entries(at.place)) {
-    const double number = numbers.at(from().flat({from_place, at.channel}));
+  for (const auto& [from_place, first, weight, error, is_signed] : table.entries(at.place)) {
+    const double number = numbers.at(first + from().of_channel(at.channel));
     if (by_source.added.empty() || by_source.added.back().first != from_place)
       by_source.added.push_back({from_place, 0});
     by_source.added.back().second += weight * number / divided;

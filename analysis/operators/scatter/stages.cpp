@@ -36,7 +36,7 @@ std::vector<double> ScatterCall::numbers_of(const Intermediate& tensor, int64_t 
   const FactorArithmetic by = arithmetic_of_mode(*this, mode);
   const size_t factors = weight_names().size();
   const int64_t width = tensor.width(), channels = to().all_channels();
-  const Tensor numbers = source();
+  const Tensor& numbers = source();
   std::vector<double> result(static_cast<size_t>(count * width));
   constexpr int64_t kOfATask = 256;
   const int64_t tasks = (count + kOfATask - 1) / kOfATask;

@@ -29,8 +29,9 @@ const ScatterTable& ScatterCache::exact(const Precision& coordinates, int way) {
   if (const auto known = exact_.find(key); known != exact_.end()) return known->second;
   const auto visit_all = [&](const ScatterTable::Put& put) {
     for (int64_t source = 0; source < call_.from().places(); ++source) {
+      const int64_t first = call_.from().of_place(source);
       call_.send_exactly(source, coordinates, way, [&](const ExactContribution& contribution) {
-        put(contribution.target, {source, contribution.weight, contribution.error, contribution.is_signed});
+        put(contribution.target, {source, first, contribution.weight, contribution.error, contribution.is_signed});
       });
     }
   };
@@ -45,7 +46,8 @@ const ScatterTable& ScatterCache::computed() {
   const auto visit_all = [&](const ScatterTable::Put& put) {
     for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
       call_.send(sample, by, [&](const Contribution& contribution) {
-        put(contribution.target, {contribution.source, product_of(contribution, factors, by.type)});
+        const int64_t first = call_.from().of_place(contribution.source);
+        put(contribution.target, {contribution.source, first, product_of(contribution, factors, by.type)});
       });
     }
   };

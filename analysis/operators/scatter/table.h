@@ -18,7 +18,7 @@ namespace msda::analysis {
 class ScatterTable {
  public:
   struct Entry {
-    int64_t source;
+    int64_t source, first;  // a place, and its element of channel 0
     double weight;
     double error = 0;
     bool is_signed = false;
@@ -42,7 +42,8 @@ class ScatterTable {
 // The tables of a call, each made when it is first asked for. Thread-safe.
 class ScatterCache final : public Cache {
  public:
-  explicit ScatterCache(const ScatterCall& call) : call_(call) {}
+  explicit ScatterCache(const ScatterCall& call) : call_(call), arithmetic_(call.arithmetic()) {}
+  msda_dtype arithmetic() const { return arithmetic_; }
   // In exact arithmetic; with weight 0 and its error for those sources that rounding alone brings to a target.
   const ScatterTable& exact(const Precision& coordinates, int way = 0);
   // As our own replays add them, a source once for each of its samples.
@@ -50,6 +51,7 @@ class ScatterCache final : public Cache {
 
  private:
   const ScatterCall& call_;
+  const msda_dtype arithmetic_;
   std::mutex mutex_;
   std::map<std::pair<int, int>, const ScatterTable> exact_;  // by bits and way: a few
   std::optional<const ScatterTable> computed_;

@@ -44,7 +44,7 @@ struct ScatterAddCall final : ScatterCall {
   std::vector<NamedTensor> inputs() const override;
   std::vector<NamedTensor> all_inputs() const override;
 
-  Tensor source() const override { return values; }
+  const Tensor& source() const override { return values; }
   const PlaceLayout& from() const override { return from_; }
   const PlaceLayout& to() const override { return to_; }
   const char* source_name() const override { return by_rows_ ? "source row" : "source element"; }
