@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import SOURCE
 from nbclient import NotebookClient
-from support.grid_sample_calls import call_of
+from support.operators import OPERATORS
 from support.launches import CLIENT
 from support.recording import FLAKY, record
 from support.recording import pytestmark as no_sanitizer
@@ -68,14 +68,14 @@ class TestInspectCapture:
         assert "1 ULP from the boundary 3" in shown and "no stages in this capture" in shown
 
     def test_grid_sample(self, run, tmp_path):
-        calls = [call_of("2d-float32-bilinear-zeros-0"), call_of("3d-float32-bilinear-border-1")]
+        calls = [OPERATORS["grid_sample"].recorded("2d-float32-bilinear-zeros-0"), OPERATORS["grid_sample"].recorded("3d-float32-bilinear-border-1")]
         calls[1].outputs["grad_grid"][0, 1, 2, 3, 2] += 10
         write_capture(tmp_path / "a.h5", calls)
         code = run("inspect_capture", MSDA_CAPTURE=tmp_path / "a.h5")
         assert pictures(code) == 1 and "<call 1: grid_sample, bilinear, padding border, align_corners true; input 2 x 3 x" in texts(code)
 
     def test_a_kernel_of_no_operator(self, run, tmp_path):
-        tensor = call_of("2d-float32-bilinear-zeros-0").inputs["input"]
+        tensor = OPERATORS["grid_sample"].recorded("2d-float32-bilinear-zeros-0").inputs["input"]
         write_capture(tmp_path / "a.h5", Invocation({"x": tensor}, {"y": tensor}, "", kernel="k"))
         code = run("inspect_capture", MSDA_CAPTURE=tmp_path / "a.h5")
         assert pictures(code) == 0 and "is known only by its machine code" in texts(code)

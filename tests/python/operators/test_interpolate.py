@@ -5,10 +5,9 @@ import time
 
 import numpy as np
 import pytest
-from support.run_results import check_schema
-
-from msda_replay import CaptureError
-from msda_replay.importer import import_case
+from support.operators import OPERATORS
+from support.run_results import judged_archive as judged  # noqa: F401
+from support.run_results import path_of  # noqa: F401
 
 AXES = ("width", "height", "depth")
 
@@ -46,26 +45,6 @@ def members(mode, grad, observed, **scales):
     return {"operator": "interpolate", "mode": mode, "grad_output": grad, "observed_grad_input": observed, **sizes, **scales}
 
 
-@pytest.fixture
-def imported(tmp_path):
-    def make(given):
-        np.savez(tmp_path / "case.npz", **given)
-        import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
-        return tmp_path / "case.h5"
-
-    return make
-
-
-@pytest.fixture
-def judged(replay, imported):
-    def run(given, *options, expect):
-        result = replay("run", imported(given), "--json", "-", *options, expect=expect).json
-        check_schema(result)
-        return result["invocations"][0]
-
-    return run
-
-
 def causes_of(call):
     return {cause["cause"] for cause in call["judged"]}
 
@@ -83,9 +62,9 @@ def test_replays_of_nearest_are_those_of_the_recorded_kernels(judged, dtype):
     assert all(comparison["mismatched"] == 0 for comparison in result["comparisons"])
 
 
-def test_stress_of_nearest_fails_nowhere(replay, imported):
+def test_stress_of_nearest_fails_nowhere(replay, path_of):
     grad = gradient(1, 2, 123)
-    path = imported(members("nearest", grad, summed(grad, inverse_pixels(3, 123), 3)))
+    path = path_of(members("nearest", grad, summed(grad, inverse_pixels(3, 123), 3)))
     result = replay("stress", path, "--runs", 10, "--json", "-", expect=0).json
     assert "cell_boundary" not in str(result)
 
@@ -101,11 +80,11 @@ def test_pixels_that_float32_moves_are_on_a_boundary(judged, dtype):
     assert sides["recorded"]["evaluation"] == "as written"
 
 
-def test_each_cell_is_told_with_the_number_that_decides_it(replay, imported):
+def test_each_cell_is_told_with_the_number_that_decides_it(replay, path_of):
     """14 to 46 pixels: 23 * 14 / 46 is 7, and 6.9999995 in float32; kernels for GPUs compute that pixel 7 begins at output pixel 23."""
     grad = np.ones((1, 1, 46), np.float32)
     given = members("nearest", grad, summed(grad, inverse_pixels(14, 46), 14), reference_grad_input=summed(grad, forward_pixels(14, 46), 14))
-    text = " ".join(replay("run", imported(given), "--atol", 1e-3, "--rtol", 1e-2, expect=1).out.split())
+    text = " ".join(replay("run", path_of(given), "--atol", 1e-3, "--rtol", 1e-2, expect=1).out.split())
     assert "the reference is wrong in 2 elements" in text
     assert ("x = output pixel 23, while cell 7 begins at 23 (0x41b80000) by the inverse ratio, in recorded arithmetic, cell 7; "
             "6.99999952 (0x40dfffff) in reference, cell 6; exact 7, ") in text
@@ -124,10 +103,19 @@ def test_where_nothing_is_rounded_an_output_pixel_too_far_is_a_mistake(judged, m
         assert causes_of(result) == {"implementation_error"}
 
 
-def test_orders_do_not_begin_with_what_nearest_kernels_overwrite(replay, imported):
+def test_nearest_pixels_that_no_formula_moves_are_mistakes(judged):
+    """7 to 21 pixels: coordinates i / 3 are whole numbers at every third, and so they are after the rounding of 1/3."""
+    grad = OPERATORS["interpolate"].recorded("interpolate_nearest_0_1d_0-float32").inputs["grad_output"]
+    moved = summed(grad, [1 if output == 6 else output // 3 for output in range(21)], 7)  # output pixel 6 landed one pixel early
+    result = judged(members("nearest", grad, moved), expect=1)
+    assert {(entry["cause"], entry["at_fault"]) for entry in result["judged"]} == {("implementation_error", "observed")}
+    assert sorted(tuple(finding["index"]) for finding in result["findings"]) == [(0, c, x) for c in range(2) for x in (1, 2)]
+
+
+def test_orders_do_not_begin_with_what_nearest_kernels_overwrite(replay, path_of):
     grad = gradient(1, 2, 40)
     observed = summed(grad, inverse_pixels(10, 40), 10)
-    path = imported(members("nearest", grad, observed) | {"before_grad_input": np.full_like(observed, 1e3)})
+    path = path_of(members("nearest", grad, observed) | {"before_grad_input": np.full_like(observed, 1e3)})
     summary = replay("order", path, "--json", "-", expect=0).json["invocations"][0]["summary"]
     assert summary["impossible"] == 0 and summary["explained"] == summary["elements"] == 10, summary
 
@@ -255,16 +243,3 @@ def test_a_scale_along_one_axis(judged):
         judged(members("bilinear", grad, np.ascontiguousarray(right, np.float32), scale_width=1.1), expect=0)
     judged(members("bilinear", grad, both.astype(np.float32), scale_width=1.1, kernel="upsample_bilinear2d_backward_out_frame"), expect=0)
     judged(members("bilinear", grad, np.ascontiguousarray(rows, np.float32), scale_width=1.1, kernel="upsample_bilinear2d_backward_out_frame"), expect=1)
-
-
-# --- Archives.
-
-
-def test_the_mode_is_not_guessed(tmp_path):
-    """The functions that interpolate have several defaults, F.interpolate nearest."""
-    grad = gradient(1, 2, 10)
-    given = members("nearest", grad, summed(grad, inverse_pixels(5, 10), 5))
-    del given["mode"]
-    np.savez(tmp_path / "case.npz", **given)
-    with pytest.raises(CaptureError, match="does not state mode, on which the result depends: one of nearest, "):
-        import_case(tmp_path / "case.npz", tmp_path / "case.h5")

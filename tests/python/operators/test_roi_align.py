@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.run_results import check_schema
+from support.run_results import judged_archive as judged  # noqa: F401
+from support.run_results import path_of  # noqa: F401
+from support.run_results import sides_of as causes_of
 
-from msda_replay import CaptureError, read_capture, write_capture
-from msda_replay.importer import import_case
+from msda_replay import read_capture, write_capture
 
 SIDE = 20  # of the image
 
@@ -57,22 +58,6 @@ def members(boxes, grad, observed, scale=0.25, ratio=0, aligned=1, channels=2):
 
 def gradient(boxes, rows, columns, seed=0):
     return np.random.default_rng(seed).standard_normal((len(boxes), 2, rows, columns)).astype(np.float32)
-
-
-@pytest.fixture
-def judged(replay, tmp_path):
-    def run(given, *options, expect):
-        np.savez(tmp_path / "case.npz", **given)
-        import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
-        result = replay("run", tmp_path / "case.h5", "--json", "-", *options, expect=expect).json
-        check_schema(result)
-        return result["invocations"][0]
-
-    return run
-
-
-def causes_of(call):
-    return {(entry["cause"], entry["at_fault"]): entry["count"] for entry in call["judged"]}
 
 
 # --- The number of points of a bin.
@@ -165,15 +150,9 @@ def test_other_conventions_of_huge_boxes_are_not_tried(judged, edge):
     assert ("implementation_error", "observed") in causes_of(result)
 
 
-def imported(path, given):
-    np.savez(path.with_suffix(".npz"), **given)
-    import_case(path.with_suffix(".npz"), path, overwrite=True)
-    return path
-
-
-def test_too_many_points_are_not_replayed(replay, tmp_path):
+def test_too_many_points_are_not_replayed(replay, tmp_path, path_of):
     boxes = [[0, 0, 0, 16, 16]]
-    path = imported(tmp_path / "case.h5", members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), ratio=8192))
+    path = path_of(members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), ratio=8192))
     begin = time.monotonic()
     for command in ("run", "order", "stages", "stress", "minimize"):
         output = ["-o", tmp_path / "small.h5"] if command == "minimize" else []
@@ -182,11 +161,11 @@ def test_too_many_points_are_not_replayed(replay, tmp_path):
     assert time.monotonic() - begin < 20
 
 
-def test_other_calls_beside_one_of_too_many_points_are_judged(replay, tmp_path):
+def test_other_calls_beside_one_of_too_many_points_are_judged(replay, tmp_path, path_of):
     boxes = [[0, 0, 0, 16, 16]]
     grad = gradient(boxes, 1, 1)
     right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 2, 1)
-    path = imported(tmp_path / "case.h5", members(boxes, grad, right, ratio=2))
+    path = path_of(members(boxes, grad, right, ratio=2))
     call, = read_capture(path).invocations
     write_capture(tmp_path / "both.h5", [replace(call, facts={**call.facts, "sampling_ratio": 8192}), call])
     result = replay("run", tmp_path / "both.h5", "--invocation", "all", "--json", "-", expect=0).json
@@ -200,17 +179,17 @@ def test_other_calls_beside_one_of_too_many_points_are_judged(replay, tmp_path):
     ([[0, 1e30, 0, 1e30, 1]], np.float32, 1e30, 0),
 ])
 @pytest.mark.long
-def test_sides_that_are_not_finite_take_no_time(replay, tmp_path, boxes, stored, scale, ratio):
+def test_sides_that_are_not_finite_take_no_time(replay, path_of, boxes, stored, scale, ratio):
     grad = gradient(boxes, 1, 1).astype(stored)
     given = members(boxes, grad, np.zeros((1, 2, SIDE, SIDE)), scale=scale, ratio=ratio, aligned=0) | {"boxes": np.array(boxes, stored)}
     begin = time.monotonic()
-    assert replay("run", imported(tmp_path / "case.h5", given)).status in (0, 1, 3)
+    assert replay("run", path_of(given)).status in (0, 1, 3)
     assert time.monotonic() - begin < 60
 
 
-def test_a_scale_beyond_the_kernels_type_is_refused(replay, tmp_path):
+def test_a_scale_beyond_the_kernels_type_is_refused(replay, tmp_path, path_of):
     boxes = [[0, 0, 5, 1, -5]]
-    path = imported(tmp_path / "case.h5", members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), scale=1e39))
+    path = path_of(members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), scale=1e39))
     assert "beyond float32's largest number" in replay("run", path, expect=2).err
 
 
@@ -237,30 +216,13 @@ def test_aligned_is_named(judged):
 
 
 @pytest.mark.parametrize("ratio", [2, 3, 5])
-def test_the_order_of_divided_addends_is_read_back(replay, tmp_path, ratio):
+def test_the_order_of_divided_addends_is_read_back(replay, path_of, ratio):
     """The kernel divides by the number of points, which rounds otherwise than the product with one over it."""
     rng = np.random.default_rng(7)
     corners = rng.random((12, 2)) * 50
     boxes = np.float32(np.concatenate([np.zeros((12, 1)), corners, corners + 4 + rng.random((12, 2)) * 20], 1))
     grad = gradient(boxes, 2, 2)
     observed = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, ratio, 1)
-    np.savez(tmp_path / "case.npz", **members(boxes, grad, observed, ratio=ratio))
-    import_case(tmp_path / "case.npz", tmp_path / "case.h5")
-    result = replay("order", tmp_path / "case.h5", "--json", "-").json
+    result = replay("order", path_of(members(boxes, grad, observed, ratio=ratio)), "--json", "-").json
     summary = result["invocations"][0]["summary"]
     assert summary["impossible"] == 0 and summary["explained_to_15"] == summary["with_1_to_15"] > 0, summary
-
-
-# --- Archives.
-
-
-@pytest.mark.parametrize("name", ["spatial_scale", "sampling_ratio", "aligned"])
-def test_conventions_are_not_guessed(tmp_path, name):
-    """Libraries have several: Detectron2 aligns, torchvision does so only if asked."""
-    boxes = [[0, 0, 0, 16, 16]]
-    given = members(boxes, gradient(boxes, 2, 2), np.zeros((1, 2, SIDE, SIDE)))
-    del given[name]
-    np.savez(tmp_path / "case.npz", **given)
-    with pytest.raises(CaptureError, match=f"does not state {name}, on which the result depends"):
-        import_case(tmp_path / "case.npz", tmp_path / "case.h5")
-    assert not (tmp_path / "case.h5").exists()

@@ -3,38 +3,55 @@
 
 import numpy as np
 import pytest
-from support.run_results import check_schema
-from support.scatter_calls import imported, tensors_of  # noqa: F401 (a fixture)
+from support.operators import OPERATORS, tensors_of
+from support.run_results import judged as judged_calls  # noqa: F401
+from support.run_results import judged_archive, path_of  # noqa: F401
+from support.run_results import sides_of as causes_of
 
 from msda_replay import write_capture
-from msda_replay.importer import import_case
+
+recorded = OPERATORS["scatter_add"].recorded
 
 
 @pytest.fixture
-def path_of(tmp_path):
-    def make(**members):
-        np.savez(tmp_path / "case.npz", operator="scatter_add", **members)
-        import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
-        return tmp_path / "case.h5"
-
-    return make
+def judged(judged_archive):  # noqa: F811
+    return lambda *options, expect, **members: judged_archive({"operator": "scatter_add", **members}, *options, expect=expect)
 
 
-@pytest.fixture
-def judged(replay, path_of):
-    def run(*options, expect, **members):
-        result = replay("run", path_of(**members), "--json", "-", *options, expect=expect).json
-        check_schema(result)
-        return result["invocations"][0]
-
-    return run
+# --- Lost rows.
 
 
-def causes_of(call):
-    return {(entry["cause"], entry["at_fault"]): entry["count"] for entry in call["judged"]}
+def whys(call):
+    return " ".join(finding["why"] for finding in call["findings"])
+
+
+def test_a_lost_and_a_doubled_row_are_named(judged_calls):  # noqa: F811
+    call = recorded("index_add-float32")
+    row, source = call.inputs["index"][7], call.inputs["source"][7]
+    call.outputs["sum"][row] -= source
+    result = judged_calls(call)
+    assert causes_of(result) == {("implementation_error", "observed"): 4}
+    assert "the contribution of source row 7 were missing" in whys(result)
+    call.outputs["sum"][row] += 2 * source
+    assert "the contribution of source row 7 were added twice" in whys(judged_calls(call))
 
 
 # --- What the sum held.
+
+
+def test_what_the_sum_held_belongs_to_it(judged_calls):  # noqa: F811
+    call = recorded("index_add-float32")
+    held = call.outputs_before["sum"]
+    call.outputs["sum"] -= held
+    result = judged_calls(call)
+    assert set(causes_of(result)) == {("implementation_error", "observed")}
+    assert "what it held before were left out" in whys(result)
+    call.outputs["sum"] = held
+    assert "nothing were added to what it held before" in whys(judged_calls(call))
+
+
+def test_a_buffer_that_was_not_zeroed_is_named_where_it_should_have_been(judged_calls):  # noqa: F811
+    assert set(causes_of(judged_calls(recorded("index_add-float32", include_self=0)))) == {("uninitialized_output", "observed")}
 
 
 @pytest.mark.parametrize("case, change", [
@@ -42,8 +59,8 @@ def causes_of(call):
     ("scatter_reduce_sum_1-float32", lambda tensors: {}),
     ("scatter_reduce_sum_0-float32", lambda tensors: {"before_sum": tensors["self"]}),
 ])
-def test_orders_begin_with_what_the_sum_held(imported, replay, tmp_path, case, change):  # noqa: F811
-    call = imported(case, **change(tensors_of(case)))
+def test_orders_begin_with_what_the_sum_held(replay, tmp_path, case, change):
+    call = recorded(case, **change(tensors_of(case)))
     write_capture(tmp_path / "a.h5", call)
     result = replay("order", tmp_path / "a.h5", "--json", "-", expect=0).json
     summary = result["invocations"][0]["summary"]
@@ -89,7 +106,7 @@ def test_kernels_that_sum_before_they_add_lose_no_addend(replay, path_of, kernel
     while sums.shape[1] > 1:
         half = sums.shape[1] // 2
         sums = sums[:, :half] + sums[:, half:]
-    path = path_of(index=np.repeat(np.arange(24), 32), source=source, self=held, observed_sum=held + sums, kernel=kernel)
+    path = path_of({"operator": "scatter_add", "index": np.repeat(np.arange(24), 32), "source": source, "self": held, "observed_sum": held + sums, "kernel": kernel})
     printed = replay("order", path, "--json", "-", expect=None)
     assert printed.json["invocations"][0]["one_at_a_time"] == impossible
     assert ("lost" in replay("order", path).out) <= impossible
@@ -345,5 +362,5 @@ def test_a_kernel_is_not_right_beside_a_wrong_reference(judged):
 
 
 def test_a_sum_of_no_channels_may_be_too_large(replay, path_of):
-    path = path_of(index=np.zeros(3, int), source=np.zeros((3, 0), np.float32), dim_size=2**36)
+    path = path_of({"operator": "scatter_add", "index": np.zeros(3, int), "source": np.zeros((3, 0), np.float32), "dim_size": 2**36})
     assert "too large for this machine's memory" in replay("run", path, expect=2).err

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from conftest import DATA
-from support.grid_sample_calls import GRADIENTS, INPUTS, RECORDED, conventions_of
+from support.operators import OPERATORS, archive_of
 from support.problems import backward, make_problem
 
 from msda_replay import CaptureError, open_capture, save_call
@@ -146,12 +146,11 @@ class TestTheDialectAlone:
 @pytest.mark.parametrize("variant", ["2d-float32-bicubic-reflection-1", "2d-float32-bilinear-zeros-0", "3d-float32-bilinear-border-0"])
 def test_grid_sample(tmp_path, asked, variant):
     """PyTorch's kernels, on an H200."""
-    arrays = {name: RECORDED[f"{variant}/{name}"] for name in INPUTS}
-    arrays |= {f"observed_{name}": RECORDED[f"{variant}/{name}"] for name in GRADIENTS}
-    np.savez(tmp_path / "a.npz", operator="grid_sample", **arrays)
+    call = OPERATORS["grid_sample"].recorded(variant)
+    does, call.facts = call.facts, {}
+    np.savez(tmp_path / "a.npz", **archive_of(call, "grid_sample"))
     line = asked(str(tmp_path / "a.npz"))
     assert "does not state interpolation, padding_mode, align_corners" in line
-    does = conventions_of(variant)
     flags = (f"--interpolation {does['interpolation']} --padding-mode {does['padding_mode']} "
              f"--align-corners {'true' if does['align_corners'] else 'false'}")
     assert line.split("what fits the observed gradients: ")[1].split(". Give")[0] == flags

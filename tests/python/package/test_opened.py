@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
 from support.damage import damage
-from support.grid_sample_calls import call_of
+from support.operators import OPERATORS
 from support.problems import backward, make_problem
 
 import msda_replay
@@ -86,7 +86,7 @@ class TestOpening:
             assert repr(opened[0].outputs) == "<outputs: grad_attention_weights, grad_sampling_locations, grad_value>"
 
     def test_grid_sample_has_named_dimensions(self, tmp_path):
-        write_capture(tmp_path / "a.h5", [call_of("2d-float32-bilinear-zeros-0"), call_of("3d-float16-bilinear-border-1")])
+        write_capture(tmp_path / "a.h5", [OPERATORS["grid_sample"].recorded("2d-float32-bilinear-zeros-0"), OPERATORS["grid_sample"].recorded("3d-float16-bilinear-border-1")])
         with open_capture(tmp_path / "a.h5") as opened:
             assert opened[0].operator == "grid_sample"
             assert opened[0].inputs["input"].dims == ("batch", "channel", "height", "width")

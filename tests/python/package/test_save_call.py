@@ -6,7 +6,7 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
-from support.grid_sample_calls import GRADIENTS, INPUTS, RECORDED, conventions_of
+from support.operators import archive_of, operator  # noqa: F401
 from support.problems import backward, bfloat16, make_problem
 
 from msda_replay import CaptureError, open_capture, read_capture, save_call
@@ -115,11 +115,9 @@ def test_lists_and_numbers(tmp_path, call):
         assert opened[0].inputs["spatial_shapes"][()].tolist() == [[6, 5], [3, 4]]
 
 
-def test_grid_sample(tmp_path, replay):
-    variant = "3d-float32-bilinear-border-1"
-    tensors = {name: Tensor(RECORDED[f"{variant}/{name}"]) for name in INPUTS}
-    tensors |= {f"observed_{name}": Tensor(RECORDED[f"{variant}/{name}"]) for name in GRADIENTS}
-    save_call(tmp_path / "a.h5", operator="grid_sample", **tensors, **conventions_of(variant))
+def test_every_operator(operator, tmp_path, replay):
+    members = archive_of(operator.recorded(operator.typed("float32")[-1]), operator.name)
+    save_call(tmp_path / "a.h5", **{name: Tensor(value) if is_tensor(value) else value for name, value in members.items()})
     replay("run", tmp_path / "a.h5", expect=0)
 
 

@@ -10,7 +10,7 @@ from support import schemas
 from support.library_test import as_library_tests_do, recorded  # noqa: F401
 from support.own_operators import call as segment_sum  # noqa: F401 (a fixture)
 from support.problems import backward
-from support.scatter_calls import imported  # noqa: F401 (a fixture)
+from support.operators import OPERATORS
 
 from msda_replay import read_capture, write_capture
 from msda_replay.importer import import_case
@@ -161,9 +161,10 @@ def test_it_claims_what_its_runs_bear(tmp_path, replay, advise):
 
 
 @pytest.mark.parametrize("tolerance", [(), ("--atol", "1e-9", "--rtol", "0")])
-@pytest.mark.parametrize("case", ["index_add-float32", "interpolate_bilinear_0_2d_1-float32", "roi_align_1_2-float32"])
-def test_operators_without_cells_have_none(imported, tmp_path, replay, advise, case, tolerance):  # noqa: F811
-    write_capture(tmp_path / "a.h5", imported(case))
+@pytest.mark.parametrize("name, variant", [("scatter_add", "index_add-float32"), ("interpolate", "interpolate_bilinear_0_2d_1-float32"),
+                                           ("roi_align", "roi_align_1_2-float32")])
+def test_operators_without_cells_have_none(tmp_path, replay, advise, name, variant, tolerance):
+    write_capture(tmp_path / "a.h5", OPERATORS[name].recorded(variant))
     result = advise(tmp_path / "a.h5", "--runs", 4, *tolerance)
     assert result["advised"]["units"] == 0 and result["advised"]["mask"] == "none"
     exact = {"g": np.ones(3)}

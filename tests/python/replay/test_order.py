@@ -230,23 +230,6 @@ def test_grid_sample(replay, tmp_path, rng, apart):
             assert same_but_for_the_first_two(pixel["order"], drawn[n, y, x])
 
 
-GRID_DATA = np.load(DATA / "grid_sample" / "h200.npz")
-GRID_CALLS = sorted({key.split("/")[0] for key in GRID_DATA if "float16" not in key})
-
-
-@pytest.mark.parametrize("name", GRID_CALLS)
-def test_what_pytorch_computed_on_a_gpu(replay, tmp_path, name):
-    """Every pixel of every variant in float32 and float64: one order, or, where channels came in different orders, one for each."""
-    _, _, interpolation, padding_mode, align_corners = name.split("-")
-    tensors = {key.split("/")[1]: GRID_DATA[key] for key in GRID_DATA if key.startswith(name + "/")}
-    facts = {"interpolation": interpolation, "padding_mode": padding_mode, "align_corners": int(align_corners)}
-    inputs = {key: tensors[key] for key in ("input", "grid", "grad_output")}
-    write_capture(tmp_path / "a.h5", Invocation(inputs, {"grad_input": tensors["grad_input"]}, "", facts=facts))
-    summary = printed(replay, tmp_path / "a.h5")["summary"]
-    assert summary["explained"] + summary["in_parts"] == summary["elements"] > 15
-    assert summary["in_parts"] * 10 < summary["elements"] and summary["lost"] == summary["doubled"] == 0
-
-
 @pytest.mark.parametrize("backwards", [False, True])
 def test_inversions(replay, tmp_path, rng, backwards):
     problem = Problem(rng, draw=lambda n: list(range(n))[:: -1 if backwards else 1])

@@ -15,7 +15,7 @@ import pytest
 from conftest import DATA, REPLAY, SOURCE
 from support import browser
 from support.damage import peak_memory
-from support.grid_sample_calls import call_of
+from support.operators import OPERATORS
 from support.problems import backward, make_problem
 from support.report_page import drawn, read
 
@@ -143,7 +143,7 @@ def test_drawing_marks_both_coordinates(report, shipped):
 
 @pytest.mark.parametrize("variant", GRID)
 def test_grid_sample(report, tmp_path, variant):
-    call = call_of(variant)
+    call = OPERATORS["grid_sample"].recorded(variant)
     name = "grad_grid"
     call.outputs[name] = call.outputs[name].copy()
     call.outputs[name].flat[5] += 40

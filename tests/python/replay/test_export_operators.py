@@ -1,5 +1,5 @@
-"""msda-replay export of the operators that scatter: reproducers run on their own and fail with the element and the bits that `run` names,
-in every variant that tests/data/scatter/torch_cpu.npz has; archives come back."""
+"""msda-replay export of every operator: reproducers run on their own and fail with the element and the bits that `run` names, in every
+variant; archives come back."""
 
 import functools
 import re
@@ -9,41 +9,47 @@ import zipfile
 import numpy as np
 import pytest
 from support.reproducers import RUN, SUFFIX, check_report, compile_together, export, finding_of, records, run_pytest, same_result  # noqa: F401
-from support.scatter_calls import CASES, gradient_of, imported, operator_of, tensors_of  # noqa: F401
+from support.operators import OPERATORS, type_of
 
 from msda_replay import write_capture
 from msda_replay.digest import digest
 from msda_replay.importer import import_case
 
+CASES = [variant for name in ("scatter_add", "interpolate", "roi_align") for variant in OPERATORS[name].variants]
 # One for each operator, type of number and way of adding.
 SOME = [next(case for case in CASES if re.search(part, case)) for part in (
     "^index_add", "float64.*scatter_add|scatter_add.*float64", "embedding_freq", "embedding_padding", "index_put", "mean", "interpolate_nearest_", "interpolate_nearest-exact",
     "interpolate_trilinear", "interpolate_bicubic", "roi_align_0.*float32", "roi_align_1.*float32", "roi_align_1.*float64")]
 
 
-def wrong_sign(case, imported, path):  # noqa: F811
+def operator_of(case):
+    return next(row for row in OPERATORS.values() if case in row.variants)
+
+
+def wrong_sign(case, path):
     """A capture of a case whose largest element has the wrong sign."""
-    gradient = tensors_of(case)[gradient_of(case)]
-    values = gradient.reshape(-1)
+    row = operator_of(case)
+    call = row.recorded(case)
+    values = call.outputs[row.summed].reshape(-1)
     values[np.argmax(np.abs(values))] *= -1
-    write_capture(path, imported(case, **{f"observed_{gradient_of(case)}": gradient}), overwrite=True)
+    write_capture(path, call, overwrite=True)
     return path
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_variant_has_the_replays_bits(replay, export, imported, tmp_path, case):  # noqa: F811
+def test_every_variant_has_the_replays_bits(replay, export, tmp_path, case):
     """The reproducer's formulas, which are its own, give every bit of the replays, in every element."""
-    capture = wrong_sign(case, imported, tmp_path / "a.h5")
+    capture = wrong_sign(case, tmp_path / "a.h5")
     call, finding = finding_of(replay, capture)
     export(capture, "pytest", tmp_path / "a.py")
     module = runpy.run_path(str(tmp_path / "a.py"))
     assert (module["TENSOR"], module["INDEX"]) == (finding["tensor"], tuple(finding["index"]))
     with pytest.raises(AssertionError) as failure:
         module["test_recorded_gradient"]()
-    stored = str(tensors_of(case)[gradient_of(case)].dtype)
+    stored = type_of(case)
     check_report(str(failure.value), finding, stored, "float64")
     state = module["computed"].__globals__
-    if operator_of(case) == "roi_align":  # weights along an axis depend on the element's index along it only
+    if operator_of(case).name == "roi_align":  # weights along an axis depend on the element's index along it only
         weights_along, axes = state["weights_along"], len(state["INDEX"])
         weights_at = functools.cache(lambda real, box, axis, _: weights_along(real, box, axis))
         state["weights_along"] = lambda real, box, axis: weights_at(real, box, axis, state["INDEX"][axes - 1 - axis])
@@ -52,7 +58,7 @@ def test_every_variant_has_the_replays_bits(replay, export, imported, tmp_path, 
     for mode, real in modes.items():
         computed = np.zeros(module["TENSORS"][f"observed_{finding['tensor']}"].shape, real)
         for state["INDEX"] in np.ndindex(computed.shape):
-            computed[state["INDEX"]] = module["computed"](operator_of(case), real)
+            computed[state["INDEX"]] = module["computed"](operator_of(case).name, real)
         replayed = computed if mode == "float64" else computed.astype(stored)  # replays store the recorded type
         assert digest(replayed.tobytes()) == call["digests"][mode][finding["tensor"]], mode
 
@@ -63,19 +69,19 @@ def steps_in(out):
 
 
 @pytest.fixture(scope="module")
-def reproducers(request, export, imported, tmp_path_factory):  # noqa: F811
+def reproducers(request, export, tmp_path_factory):
     """The captures of the cases that are run here, and their programs."""
     folder = tmp_path_factory.mktemp("programs")
     chosen = [item.callspec.params["case"] for item in request.session.items if "reproducers" in item.fixturenames]
-    captures = {case: wrong_sign(case, imported, folder / f"{case}.h5") for case in chosen}
+    captures = {case: wrong_sign(case, folder / f"{case}.h5") for case in chosen}
     return captures, compile_together(export, captures, folder)
 
 
 @pytest.mark.parametrize("case", [case if "float32" in case else pytest.param(case, marks=pytest.mark.long) for case in SOME])
-def test_programs(replay, export, reproducers, tmp_path, case):  # noqa: F811
+def test_programs(replay, export, reproducers, tmp_path, case):
     captures, run_program_of = reproducers
     _, finding = finding_of(replay, captures[case])
-    stored = str(tensors_of(case)[gradient_of(case)].dtype)
+    stored = type_of(case)
     export(captures[case], "pytest", tmp_path / "test_a.py")
     said = run_pytest(tmp_path / "test_a.py", 1), run_program_of(case, 1)
     for out in said:
@@ -83,30 +89,30 @@ def test_programs(replay, export, reproducers, tmp_path, case):  # noqa: F811
     assert steps_in(said[0]) == steps_in(said[1])
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_archives_come_back(replay, export, imported, tmp_path, case):  # noqa: F811
-    capture = wrong_sign(case, imported, tmp_path / "a.h5")
+@pytest.mark.parametrize("case", [*CASES, *OPERATORS["msda"].variants[::5], *OPERATORS["grid_sample"].variants[::7]])
+def test_archives_come_back(replay, export, tmp_path, case):
+    capture = wrong_sign(case, tmp_path / "a.h5")
     export(capture, "npz", tmp_path / "a.npz")
     import_case(tmp_path / "a.npz", tmp_path / "b.h5")
     assert same_result(replay, capture, tmp_path / "b.h5")["invocations"][0]["findings"]
 
 
 @pytest.mark.parametrize("case", [SOME[0], SOME[4], SOME[8]])
-def test_issues_and_events(replay, export, imported, tmp_path, case):  # noqa: F811
-    capture = wrong_sign(case, imported, tmp_path / "a.h5")
+def test_issues_and_events(replay, export, tmp_path, case):
+    capture = wrong_sign(case, tmp_path / "a.h5")
     result = export(capture, "zip", tmp_path / "a.zip", "--anonymous")
     assert "test_reproducer.py" in result["members"]
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         archive.extractall(tmp_path / "issue")
     _, finding = finding_of(replay, capture)
-    stored = str(tensors_of(case)[gradient_of(case)].dtype)
+    stored = type_of(case)
     check_report(run_pytest(tmp_path / "issue" / "test_reproducer.py", 1), finding, stored, "float64")
     (path,) = export(capture, "tensorboard", tmp_path / "logs")["files"]
     events = b"".join(records(open(path, "rb").read()))
-    assert f"{gradient_of(case)}/recorded against float64/error".encode() in events
+    assert f"{operator_of(case).summed}/recorded against float64/error".encode() in events
 
 
-def test_buffers_and_references_go_along(replay, export, imported, tmp_path):  # noqa: F811
+def test_buffers_and_references_go_along(replay, export, tmp_path):
     """A sum that begins with what its buffer held, and a reference; a NaN among them, so that tensors are beside the source."""
     index, source = np.array([2, 0, 2, 5]), np.float32([[1, 2], [3, 4], [5, 6], [7, np.nan]])
     before = np.arange(12, dtype=np.float32).reshape(6, 2)
@@ -127,11 +133,11 @@ def test_buffers_and_references_go_along(replay, export, imported, tmp_path):  #
     same_result(replay, tmp_path / "a.h5", tmp_path / "b.h5")
 
 
-def test_another_element(replay, export, imported, tmp_path):  # noqa: F811
-    case = SOME[0]
-    gradient = tensors_of(case)["sum"]
+def test_another_element(replay, export, tmp_path):
+    call = OPERATORS["scatter_add"].recorded(SOME[0])
+    gradient = call.outputs["sum"]
     gradient.reshape(-1)[[1, 4]] += [1, 2]
-    write_capture(tmp_path / "a.h5", imported(case, observed_sum=gradient))
+    write_capture(tmp_path / "a.h5", call)
     _, first = finding_of(replay, tmp_path / "a.h5")
     call = replay("run", tmp_path / "a.h5", "--json", "-").json["invocations"][0]
     (another,) = [finding for finding in call["findings"] if finding["index"] != first["index"]]
