@@ -20,6 +20,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
+from support.operators import OPERATORS
 from support.problems import backward, bfloat16, make_problem
 from support.reproducers import (  # noqa: F401
     RUN,
@@ -39,9 +40,6 @@ from msda_replay import Invocation, Result, read_capture, write_capture
 from msda_replay.digest import digest
 from msda_replay.importer import import_case
 from msda_replay.pytest_plugin.attach import _write_contents
-
-GRID = np.load(DATA / "grid_sample" / "h200.npz")
-VARIANTS = sorted({key.split("/")[0] for key in GRID})
 MSDA_GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 
 
@@ -76,17 +74,6 @@ def write_msda(path, rng, gradient, stored="float32", dialect="msda_triton", ref
     wrong[gradient].reshape(-1)[np.argmax(np.abs(wrong[gradient]))] *= -1
     results = {"torch": Result(as_type(right, stored), "reference", "grid_sample")} if reference else {}
     write_capture(path, Invocation(inputs, as_type(wrong, stored), dialect, results=results, **conventions), overwrite=True)
-    return path
-
-
-def write_grid_sample(path, variant, gradient, **more):
-    _, _, interpolation, padding, align = variant.split("-")
-    facts = {"interpolation": interpolation, "padding_mode": padding, "align_corners": int(align)}
-    outputs = {name: GRID[f"{variant}/{name}"].copy() for name in ("grad_input", "grad_grid")}
-    values = outputs[gradient].reshape(-1)
-    values[np.argmax(np.abs(values))] *= -1
-    inputs = {name: GRID[f"{variant}/{name}"] for name in ("input", "grid", "grad_output")}
-    write_capture(path, Invocation(inputs, outputs, "", facts=facts, **more), overwrite=True)
     return path
 
 
@@ -179,13 +166,6 @@ def test_msda(replay, export, msda_captures, msda_programs, tmp_path, stored, gr
         check_report(msda_programs((gradient, stored), 1), finding, stored, "float64")
 
 
-def steps_of(replay, capture, finding):
-    """The values of the element by arithmetic, as `stages` computes them: in the recorded dialect's own type, and float64."""
-    element = f"{finding['tensor']}[{','.join(map(str, finding['index']))}]"
-    (invocation,) = replay("stages", capture, "--element", element, "--json", "-").json["invocations"]
-    return invocation["elements"][0]["stages"][-1]["values"]
-
-
 CONVENTIONS = [(dialect, padding, align) for dialect in ("deformable_detr", "msda_triton", "grid_sample") for padding in ("zeros", "border")
                for align in (False, True) if dialect != "deformable_detr" or (padding, align) == ("zeros", False)]
 
@@ -216,54 +196,6 @@ def test_the_arithmetic_of_every_dialect(replay, export, tmp_path, rng, dialect,
             for state["INDEX"] in np.ndindex(computed.shape):
                 computed[state["INDEX"]] = module["computed"](dialect, real)
             assert digest(computed.tobytes()) == call["digests"][mode][gradient], (gradient, mode)
-
-
-@pytest.mark.parametrize("gradient", ["grad_input", "grad_grid"])
-@pytest.mark.long
-def test_grid_sample_in_every_variant(replay, export, tmp_path, gradient):
-    """2D and 3D, all interpolations, paddings and types: the same element, and the bits of float64 and of the kernels' own type."""
-    for variant in VARIANTS:
-        if not np.any(GRID[f"{variant}/{gradient}"]):
-            continue
-        capture = write_grid_sample(tmp_path / "a.h5", variant, gradient)
-        _, finding = finding_of(replay, capture)
-        export(capture, "pytest", tmp_path / "a.py", "--force")
-        module = runpy.run_path(str(tmp_path / "a.py"))
-        assert (module["TENSOR"], module["INDEX"]) == (gradient, tuple(finding["index"])), variant
-        with pytest.raises(AssertionError) as failure:
-            module["test_recorded_gradient"]()
-        stored = variant.split("-")[1]
-        check_report(str(failure.value), finding, stored, "float64")
-        values = steps_of(replay, capture, finding)
-        assert float(module["computed"]("grid_sample", np.dtype(module["ARITHMETIC"]).type)) == values["deterministic"], variant
-
-
-GRID_PROGRAMS = [
-    ("2d-float32-bicubic-reflection-0", "grad_grid"), ("2d-float32-bilinear-border-1", "grad_input"),
-    ("3d-float16-bilinear-zeros-0", "grad_grid"), ("3d-float64-nearest-reflection-1", "grad_input"),
-    ("2d-float16-bicubic-border-0", "grad_input"),
-]
-
-
-@pytest.fixture(scope="module")
-def grid_captures(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("grid")
-    return {case: write_grid_sample(folder / f"{'_'.join(case)}.h5", *case, atol=1e-3, rtol=1e-2) for case in GRID_PROGRAMS}
-
-
-@pytest.fixture(scope="module")
-def grid_programs(export, grid_captures, tmp_path_factory):
-    return compile_together(export, grid_captures, tmp_path_factory.mktemp("grid_programs"))
-
-
-@pytest.mark.parametrize("variant, gradient", GRID_PROGRAMS)
-def test_grid_sample_as_programs(replay, export, grid_captures, grid_programs, tmp_path, variant, gradient):
-    capture = grid_captures[variant, gradient]
-    _, finding = finding_of(replay, capture)
-    stored = variant.split("-")[1]
-    export(capture, "pytest", tmp_path / "test_a.py")
-    check_report(run_pytest(tmp_path / "test_a.py", 1), finding, stored, "float64")
-    check_report(grid_programs((variant, gradient), 1), finding, stored, "float64")
 
 
 def test_a_mended_kernel_passes(replay, export, tmp_path, rng):
@@ -365,14 +297,6 @@ def test_an_archive_of_the_real_failure(replay, export, demo_capture, tmp_path):
     for name in ours.files:
         if name in theirs.files:
             np.testing.assert_array_equal(ours[name], theirs[name])
-
-
-@pytest.mark.parametrize("variant", ["2d-float16-bicubic-reflection-1", "3d-float64-nearest-border-0"])
-def test_an_archive_of_grid_sample(replay, export, tmp_path, variant):
-    capture = write_grid_sample(tmp_path / "a.h5", variant, "grad_input", kernel="k\u00e9rnel \U0001f642", atol=1e-3, rtol=1e-2)
-    export(capture, "npz", tmp_path / "a.npz")
-    import_case(tmp_path / "a.npz", tmp_path / "b.h5")
-    assert same_result(replay, capture, tmp_path / "b.h5")["invocations"][0]["kernel"] == "k\u00e9rnel \U0001f642"
 
 
 def test_buffers_and_starts_of_levels_come_back(replay, export, tmp_path, rng):
@@ -718,11 +642,10 @@ def test_anonymous_keeps_no_free_text(replay, export, tmp_path, rng):
     call.results = {"secretive torch": reference, "secretive": Result(reference.tensors, "", "grid_sample")}
     write_capture(tmp_path / "m.h5", call, overwrite=True)
     note(tmp_path / "m.h5")
-    variant = "2d-float32-bilinear-border-1"
-    write_grid_sample(tmp_path / "g.h5", variant, "grad_grid")
-    call = read_capture(tmp_path / "g.h5").invocations[0]
+    call = OPERATORS["grid_sample"].recorded("2d-float32-bilinear-border-1")
+    call.outputs["grad_grid"] *= -1
     call.facts.update(texts)
-    write_capture(tmp_path / "g.h5", call, overwrite=True)
+    write_capture(tmp_path / "g.h5", call)
     note(tmp_path / "g.h5")
     for name in ("m", "g"):
         there = tmp_path / name

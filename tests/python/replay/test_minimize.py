@@ -11,11 +11,11 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
+from support.operators import OPERATORS, operator  # noqa: F401
 from support.problems import backward, make_problem
 
 from msda_replay import Invocation, Result, read_capture, write_capture
 from msda_replay.digest import digest
-from msda_replay.importer import import_case
 
 SCHEMA = json.loads((SOURCE / "docs" / "minimize.schema.json").read_text())
 
@@ -74,67 +74,45 @@ def test_a_mistake_in_a_sum_keeps_its_addends_and_its_bits(minimize, tmp_path, r
     assert not any(np.isclose(call.inputs["grad_output"], 0).all(axis=(0, 2, 3)))  # a query that adds nothing would be cut
 
 
-def grid_sample_capture(tmp_path, rng, mistake):
-    """A 2D call by plain loops over samples, bilinear with zeros and align_corners, all coordinates inside."""
-    n, c, h, w, samples = 2, 3, 5, 6, (4, 7)
-    image = rng.standard_normal((n, c, h, w)).astype(np.float32)
-    pixels = np.stack([rng.integers(0, size - 1, (n, *samples)) + rng.uniform(0.1, 0.9, (n, *samples)) for size in (w, h)], -1)
-    grid = (pixels / (np.array([w, h]) - 1) * 2 - 1).astype(np.float32)
-    grad_output = rng.standard_normal((n, c, *samples)).astype(np.float32)
-    grad_input, grad_grid = np.zeros(image.shape), np.zeros(grid.shape)
-    at = (grid.astype(np.float64) + 1) / 2 * (np.array([w, h]) - 1)
-    for b, y, x in np.ndindex(n, *samples):
-        px, py = at[b, y, x]
-        x0, y0 = int(px), int(py)
-        for dy, dx in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            wx, wy = (px - x0 if dx else 1 - px + x0), (py - y0 if dy else 1 - py + y0)
-            grad_input[b, :, y0 + dy, x0 + dx] += grad_output[b, :, y, x] * wx * wy
-            dot = grad_output[b, :, y, x] @ image[b, :, y0 + dy, x0 + dx].astype(np.float64)
-            grad_grid[b, y, x] += dot * np.array([(1 if dx else -1) * wy * (w - 1) / 2, (1 if dy else -1) * wx * (h - 1) / 2])
-    grads = {"observed_grad_input": grad_input.astype(np.float32), "observed_grad_grid": grad_grid.astype(np.float32)}
-    mistake(grads)
-    np.savez(tmp_path / "whole.npz", operator="grid_sample", input=image, grid=grid, grad_output=grad_output, align_corners=True,
-             interpolation="bilinear", padding_mode="zeros", atol=1e-3, rtol=1e-2, **grads)
-    import_case(tmp_path / "whole.npz", tmp_path / "whole.h5")
-    return tmp_path / "whole.h5", grads
+@pytest.fixture
+def grid_sample_call():
+    return OPERATORS["grid_sample"].recorded("2d-float32-bilinear-border-1")
 
 
-def test_grid_sample(minimize, tmp_path, rng):
-    where = (1, 2, 5, 0)
-
-    def flip(grads):
-        grads["observed_grad_grid"][where] *= -1
-
-    whole, grads = grid_sample_capture(tmp_path, rng, flip)
+def test_grid_sample(minimize, grid_sample_call, tmp_path):
+    where, whole, gradients = (0, 4, 0, 0), tmp_path / "whole.h5", grid_sample_call.outputs
+    gradients["grad_grid"][where] *= -1
+    write_capture(whole, grid_sample_call)
     result, call, explained = minimize(whole)
     assert result["operator"] == "grid_sample" and result["cause"] == "implementation_error"
     assert result["sizes"] == {"N": 1, "C": 3, "H_out": 1, "W_out": 1}  # what it would have made of fewer channels nobody knows
     assert explained["verdict"]["at_fault"] == "observed"
-    assert call.outputs["grad_grid"][0, 0, 0, 0] == grads["observed_grad_grid"][where]
+    assert call.outputs["grad_grid"][0, 0, 0, 0] == gradients["grad_grid"][where]
     # Where only the addends of other samples are missing, the arithmetic was run again, and says so.
     assert {entry["tensor"] for entry in result["replayed"]} <= {"outputs/grad_input", "outputs/grad_grid"}
 
 
-def test_a_gradient_of_a_sample_needs_no_other_sample(minimize, tmp_path, rng):
+def test_a_gradient_of_a_sample_needs_no_other_sample(minimize, grid_sample_call, tmp_path, rng):
     """Also where the other gradients are reported first without those that are cut."""
-
-    def off_by_rounding(grads):
-        for name, array in [*grads.items()]:
-            grads[name.replace("observed", "reference")] = array * (1 + rng.uniform(-3e-7, 3e-7, array.shape)).astype(np.float32)
-
-    whole, _ = grid_sample_capture(tmp_path, rng, off_by_rounding)
-    for index in ((0, 2, 2, 1), (0, 1, 4, 1), (1, 3, 6, 0), (1, 0, 0, 0)):
+    off = {name: array * (1 + rng.uniform(-3e-7, 3e-7, array.shape)).astype(np.float32) for name, array in grid_sample_call.outputs.items()}
+    grid_sample_call.results = {"reference": Result(off, "reference")}
+    write_capture(tmp_path / "whole.h5", grid_sample_call)
+    for index in ((0, 4, 0, 0), (0, 2, 0, 1), (1, 5, 4, 1), (1, 1, 3, 1)):
         element = f"grad_grid[{','.join(map(str, index))}]"
-        result, call, _ = minimize(whole, "--atol", "0", "--rtol", "1e-8", "--element", element)
+        result, call, _ = minimize(tmp_path / "whole.h5", "--atol", "0", "--rtol", "1e-8", "--element", element)
         assert result["cause"] in ("accumulation_order", "ill_conditioned")
         assert result["sizes"]["N"] == result["sizes"]["H_out"] == result["sizes"]["W_out"] == 1, (element, result["sizes"])
 
 
-def test_grid_sample_of_a_tight_tolerance_becomes_tiny(minimize, tmp_path, rng):
-    whole, _ = grid_sample_capture(tmp_path, rng, lambda grads: None)
-    result, _, _ = minimize(whole, "--atol", "0", "--rtol", "0")
+def test_a_tight_tolerance_becomes_tiny(minimize, operator, tmp_path):
+    call = operator.recorded([variant for variant in operator.typed("float32") if "nearest" not in variant][-1])
+    write_capture(tmp_path / "whole.h5", call)
+    result, small, _ = minimize(tmp_path / "whole.h5", "--atol", "0", "--rtol", "0")
     assert result["at_fault"] == "tolerance" or result["cause"] in ("rounding", "ill_conditioned", "accumulation_order")
-    assert result["sizes"]["N"] == result["sizes"]["H_out"] == result["sizes"]["W_out"] == 1
+    before, after = (sum(array.size for array in entry.inputs.values()) for entry in (call, small))
+    assert after <= 0.5 * before
+    if operator.name == "grid_sample":
+        assert result["sizes"]["N"] == result["sizes"]["H_out"] == result["sizes"]["W_out"] == 1
 
 
 def test_boxes_stay_on_images_that_there_are(minimize, tmp_path, rng):
