@@ -106,7 +106,8 @@ def test_other_conventions_are_named(judged, row, convention):
         if causes_of(call):  # in some variants nothing lies where these conventions differ
             assert call["verdict"]["at_fault"] == "observed"
             right = ("false", "true")[right] if right in (0, 1) and convention != "sampling_ratio" else right
-            assert f"{convention.replace('_mode', '')} {right} in place of" in call["fits"][0], variant
+            named = f"{convention.replace('_mode', '')} {right} in place of"
+            assert named in call["fits"][0] and call["verdict"]["summary"].count(named) == sum(named in fit for fit in call["fits"]), variant
             fits += 1
     assert fits >= 0.5 * len(calls)
 

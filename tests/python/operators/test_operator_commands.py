@@ -159,7 +159,12 @@ def test_stress_and_advise(operator, replay, written):
     path, tight = written([operator.recorded(operator.typed("float32")[0])]), ("--atol", 0, "--rtol", 0)
     result = replay("stress", path, "--runs", 20, *tight, "--json", "-", expect=1).json
     check(result, "stress")
-    assert result["operator"] == operator.name
+    assert result["operator"] == operator.name and result["slices"] >= 1
+    assert result["against"] == ("grid_sample" if operator.name == "msda" else "float64")
+    assert all(result["by_tensor"][gradient]["failures"] > 0 for gradient in operator.gradients)
+    why = {"scatter_add": "has no batches, heads or queries", "roi_align": "is simulated with its own boxes"}.get(operator.name, "has no heads")
+    if operator.name != "msda":
+        assert f"{operator.name} {why}" in replay("stress", path, "--heads", 2, expect=2).err
     assert result["failure_probability"]["estimate"] == 1 and result["elements_out_of_tolerance"] > 0
     replay("stress", path, "--runs", 20, expect=0)
     for flags, estimate in (((), 0), (tight, 1)):

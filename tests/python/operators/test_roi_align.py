@@ -204,14 +204,6 @@ def test_zeros_name_no_convention(judged):
     assert "in place of" not in result["verdict"]["summary"]
 
 
-def test_aligned_is_named(judged):
-    boxes = [[0, 3, 5, 56, 51]]
-    grad = gradient(boxes, 7, 7)
-    wrong = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 2, 0, np.float64)
-    result = judged(members(boxes, grad, wrong, ratio=2), expect=1)
-    assert result["verdict"]["summary"].count("aligned false in place of true") == 1
-
-
 # --- The order of additions.
 
 

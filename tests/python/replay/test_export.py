@@ -20,8 +20,8 @@ import matplotlib.image
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
-from support.operators import OPERATORS
-from support.problems import backward, bfloat16, make_problem
+from support.operators import OPERATORS, bfloat16
+from support.problems import backward, make_problem
 from support.reproducers import (  # noqa: F401
     RUN,
     SUFFIX,
@@ -50,13 +50,8 @@ def expected_type(finding, stored):
     return "float64" if finding["against"] == "float64" else stored
 
 
-def stored_bfloat16(array):
-    """As NumPy saves the type of ml_dtypes."""
-    return (bfloat16(array).view(np.uint32) >> 16).astype(np.uint16).view("V2")
-
-
 def as_type(tensors, stored):
-    convert = stored_bfloat16 if stored == "bfloat16" else lambda array: array.astype(stored)
+    convert = bfloat16 if stored == "bfloat16" else lambda array: array.astype(stored)
     return {name: array if array.dtype == np.int64 else convert(array) for name, array in tensors.items()}
 
 

@@ -4,13 +4,11 @@ import json
 import os
 
 import jsonschema
-import numpy as np
 import pytest
 from conftest import REPLAY, SOURCE
 from support.library_test import as_library_tests_do, recorded  # noqa: F401
 from support.terminal import Shown
 
-from msda_replay import Invocation, write_capture
 from msda_replay.digest import digest
 
 SCHEMA = json.loads((SOURCE / "docs" / "stress.schema.json").read_text())
@@ -154,16 +152,3 @@ def test_generators_are_chosen(tmp_path, stress):
 ])
 def test_bad_flags_are_refused(tmp_path, replay, options, message):
     assert message in replay("stress", as_library_tests_do(tmp_path), *options, expect=2).err
-
-
-def test_grid_sample_is_simulated(tmp_path, stress, replay):
-    rng = np.random.default_rng(2)
-    inputs = {"input": rng.standard_normal((2, 3, 16, 20)).astype(np.float32),
-              "grid": (2 * rng.random((2, 6, 5, 2)) - 1).astype(np.float32),
-              "grad_output": rng.standard_normal((2, 3, 6, 5)).astype(np.float32)}
-    path = tmp_path / "grid.h5"
-    write_capture(path, [Invocation(inputs, {}, "", facts={"interpolation": "bilinear", "padding_mode": "zeros", "align_corners": 0})])
-    result = stress(path, "--runs", 30, "--atol", 1e-6, "--rtol", 0)
-    assert result["operator"] == "grid_sample" and result["against"] == "float64" and result["slices"] == 2
-    assert result["by_tensor"]["grad_grid"]["failures"] > 0
-    assert "grid_sample has no heads" in replay("stress", path, "--heads", 2, expect=2).err
