@@ -116,8 +116,8 @@ def test_programs(replay, export, reproducers, tmp_path, case):
     said = run_pytest(tmp_path / "test_a.py", 1), run_program_of(case, 1)
     for out in said:
         check_report(out, finding, stored, "float64")
-    if not case.endswith("grad_grid"):  # whose program prints other steps
-        assert steps_in(said[0]) == steps_in(said[1])
+    script, program = map(steps_in, said)
+    assert program <= script and (program == script or case.endswith("grad_grid"))  # whose program leaves out the fractions
 
 
 @pytest.mark.parametrize("case", [*CASES, *OPERATORS["msda"].variants[::5], *OPERATORS["grid_sample"].variants[::7]])
