@@ -123,9 +123,9 @@ def test_what_was_measured_is_one_page(name):
 def test_what_is_missing_is_seen():
     """Not a test of nothing."""
     page = SOURCE / "docs" / "causes.md"
-    text = "[a](causes.md) [b](nothing.md) [c](causes.md#what-the-tests-use) [d](#no-such-title) `tools/nothing` `tools/lint`"
+    text = "[a](causes.md) [b](nothing.md) [c](causes.md#how-a-finding-is-judged) [d](#no-such-title) `tools/nothing` `tools/lint`"
     assert list(dead_links(page, text)) == ["nothing.md", "#no-such-title", "tools/nothing"]
-    mentions = 'docs/causes.md, "What the tests use"; docs/causes.md (No such title); docs/nothing.md; a/docs/nothing.md'
+    mentions = 'docs/causes.md, "How a finding is judged"; docs/causes.md (No such title); docs/nothing.md; a/docs/nothing.md'
     assert list(dead_mentions(mentions)) == ["docs/causes.md, No such title", "docs/nothing.md"]
     wide = "word " * 30
     assert long_lines(f"---\n{wide}\n---\n{wide}\n\n    {wide}\n\n```\n{wide}\n```\n| {wide} |\n- {wide}\n![{wide}](a.svg)\n") == [wide, f"- {wide}"]
