@@ -1,5 +1,6 @@
 #include "analysis/model/call.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "analysis/model/dialects.h"
@@ -89,6 +90,13 @@ CoordinateMap Call::coordinate_map(int32_t size) const {
   const auto pixel = [&](double location) { return coordinate(Axis{location, size, MSDA_FLOAT64}, precision).exact; };
   const double offset = pixel(0);
   return {pixel(1) - offset, offset};
+}
+
+std::vector<int64_t> Call::some_of_family(Gradient gradient, int64_t, int64_t most) const {
+  const int64_t all = kernels::elements_of(shape_of(gradient)), count = std::min(all, most);
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < count; ++i) elements.push_back(i * all / count);
+  return elements;
 }
 
 double Call::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {

@@ -117,6 +117,7 @@ class Call : public Dependencies, public Shrinkable, public Simulation, public W
   bool visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
   std::vector<NamedTensor> all_inputs() const override { return inputs(); }
+  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
   double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const override;
 };
 

@@ -31,7 +31,7 @@ class Dependencies {
 
   // Elements of a family need the same of the cache.
   virtual int64_t family_of(Gradient, int64_t /*flat*/) const { return 0; }
-  virtual int64_t samples_of_family() const = 0;
+  virtual int64_t samples_of_family() const { return 0; }
   // Returns at most so many of its elements, spread over it. The gradients of a sample's location share most of their
   // rounded numbers, so at most one of them is taken.
   virtual std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const = 0;

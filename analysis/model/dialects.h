@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "analysis/model/call.h"
 
@@ -14,12 +12,9 @@ class Dialects {
   virtual ~Dialects() = default;
 
   virtual const char* dialect() const = 0;  // "msda_triton"
-  // Returns the call in the dialect that most tests compare with, if it is another: what misses it is reported as
-  // advice.
-  virtual std::optional<Alternative> dialect_of_tests() const = 0;
-  // Dialects whose arithmetic is worth seeing side by side, the call's own first. `reference`: that of the reference,
-  // or null.
-  virtual std::vector<Alternative> dialects_to_show(const Call* reference) const = 0;
+  // Returns the call in the dialect that most tests compare with; null if that is its own. What misses it is reported
+  // as advice.
+  virtual std::shared_ptr<const Call> in_dialect_of_tests() const = 0;
   // Returns the call's tensors under the conventions of another call; null if they are the same.
   virtual std::shared_ptr<const Call> under(const Call& another) const = 0;
 };

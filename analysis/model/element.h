@@ -12,6 +12,8 @@
 #include <numeric>
 #include <vector>
 
+#include "analysis/numbers/rounding.h"
+
 namespace msda::analysis {
 
 // How far the terms of one sign alone may lead a sum, in whatever order: beyond the largest number of a type it
@@ -66,6 +68,13 @@ struct Element {
   Partials partials;            // what is computed on the way, in any order; 0: not known
   TiedSum ties;                 // if few samples are tied; from_coordinates has them all, and parts of them
 
+  // Takes the value, and the bounds on its rounding, from the sum of the terms.
+  void take_sum(const SumBound& sum, const Precision& precision) {
+    value = sum.sum();
+    terms = sum.terms();
+    from_rounding = sum.bound(precision);
+    certain = sum.certain(precision);
+  }
   double bound() const { return from_coordinates + from_rounding; }
   double condition() const { return value != 0 ? cancelled / std::abs(value) : INFINITY; }
 };

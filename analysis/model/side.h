@@ -36,7 +36,7 @@ struct Side {
     return side;
   }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
-  // Returns whether the side is what tests compare with (Dialects::dialect_of_tests()), and not a mode.
+  // Returns whether the side is what tests compare with (Dialects::in_dialect_of_tests()), and not a mode.
   bool is_replay_beside() const { return source == Source::kReplay && alternative != nullptr; }
   // Returns the call under the conventions of the side.
   const Call& version_of(const Call& recorded) const { return alternative ? *alternative : recorded; }

@@ -114,8 +114,7 @@ void LoadedCall::fill_results(const capture::Invocation& invocation) {
       const msda_dialect dialect = dialect_from(result.facts.dialect, file_ + ": " + path);
       if (msda() != nullptr) alternative = msda()->in_dialect(dialect);
     } else if (is_reference && call_->dialects() != nullptr) {
-      const auto in_tests = call_->dialects()->dialect_of_tests();
-      if (in_tests) alternative = in_tests->call;
+      alternative = call_->dialects()->in_dialect_of_tests();
     }
     const std::string name = is_reference ? "reference" : shown_name(result.facts.name);
     auto stored = side(name, Source::kStored, path, result.tensors);

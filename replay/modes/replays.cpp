@@ -61,8 +61,8 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     options.float64_stages = settings.float64_stages;
     options.seed = settings.seed;
   }
-  if (const auto beside = call.dialects() == nullptr ? std::nullopt : call.dialects()->dialect_of_tests()) {
-    plan(beside->text, MSDA_MODE_DETERMINISTIC).alternative = beside->call;
+  if (const auto beside = call.dialects() == nullptr ? nullptr : call.dialects()->in_dialect_of_tests()) {
+    plan(beside->arithmetic_name(), MSDA_MODE_DETERMINISTIC).alternative = beside;
   }
 
   others_.resize(plans.size() - 1);

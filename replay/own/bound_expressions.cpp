@@ -148,7 +148,7 @@ void BoundExpressions::check_outputs(const analysis::Coordinates& recorded) cons
     analysis::Index shape;
     for (const size_t index : op_.op().outputs[i].index) shape.push_back(recorded[index]);
     if (shape == shape_of(i)) continue;
-    throw BadInput(fmt::format("{}: {} has shape {}, and its indices the sizes {}", where_, op_.gradients()[i].name(),
+    throw BadInput(fmt::format("{}: {} has shape {}, and its indices the sizes {}", where_, op_.outputs()[i].name(),
                                shape, shape_of(i)));
   }
 }

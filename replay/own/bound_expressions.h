@@ -22,18 +22,11 @@ class BoundExpressions final : public analysis::OwnDefinition {
   BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<analysis::Tensor> tensors,
                    const analysis::Coordinates& sizes, std::string where, const BoundExpressions* given = nullptr);
 
-  std::span<const analysis::Gradient> outputs() const override { return op_.gradients(); }
-  std::span<const analysis::Dimension> dimensions() const override { return op_.dimensions(); }
-  const std::string& name() const override { return op_.name(); }
-
+  const analysis::OwnSchema& schema() const override { return op_; }
   const std::vector<analysis::NamedTensor>& inputs() const override { return inputs_; }
   analysis::Index shape_of(size_t output) const override { return shape_of(op_.op().outputs[output]); }
   const analysis::Coordinates& sizes() const override { return sizes_; }
-  std::span<const size_t> dimensions_of(size_t output) const override { return op_.op().outputs[output].index; }
-  std::span<const size_t> channels_of(size_t output) const override { return op_.op().outputs[output].channels; }
-  std::span<const size_t> cuts() const override { return op_.cuts(); }
   std::vector<int> axes_of(std::string_view tensor) const override;
-  bool begins_with_itself(size_t output) const override { return op_.begins_with_itself(output); }
 
   analysis::Axes axes(size_t output, int64_t flat) const override;
   analysis::Coordinate coordinate(const analysis::Axis& axis, const analysis::Precision& precision) const override;

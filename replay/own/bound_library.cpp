@@ -60,11 +60,11 @@ BoundLibrary::BoundLibrary(const LibraryOperator& op, NamedValues values, std::v
   }
   take_sizes(sizes);
   // The recorded outputs have the sizes of the inputs.
-  for (size_t i = 0; given == nullptr && i < op.gradients().size(); ++i) {
+  for (size_t i = 0; given == nullptr && i < op.outputs().size(); ++i) {
     analysis::Index shape;
     for (const size_t dimension : op.dimensions_of(i)) shape.push_back(sizes[dimension]);
     if (shape == shape_of(i)) continue;
-    throw BadInput(fmt::format("{}: {} has shape {}, and its dimensions the sizes {}", where_, outputs()[i].name(),
+    throw BadInput(fmt::format("{}: {} has shape {}, and its dimensions the sizes {}", where_, op_.outputs()[i].name(),
                                shape, shape_of(i)));
   }
   bool same = given != nullptr && given->sizes_ == sizes_;
@@ -78,7 +78,7 @@ BoundLibrary::BoundLibrary(const LibraryOperator& op, NamedValues values, std::v
 
 void BoundLibrary::take_sizes(const analysis::Coordinates& sizes) {
   sizes_ = sizes;
-  std::vector<const analysis::NamedTensor*> sized_by(dimensions().size(), nullptr);
+  std::vector<const analysis::NamedTensor*> sized_by(op_.dimensions().size(), nullptr);
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto& axes = op_.schema().tensors[op_.schema_tensor(i)].dimensions;
     for (size_t axis = 0; axis < axes.size(); ++axis) {
@@ -87,8 +87,8 @@ void BoundLibrary::take_sizes(const analysis::Coordinates& sizes) {
       const int64_t size = inputs_[i].tensor.shape[axis];
       if (sized_by[dimension] != nullptr && size != sizes_[dimension]) {
         throw BadInput(fmt::format("{}: dimension {} has size {} in {} and {} in {}", where_,
-                                   dimensions()[dimension].name(), sizes_[dimension], sized_by[dimension]->name, size,
-                                   inputs_[i].name));
+                                   op_.dimensions()[dimension].name(), sizes_[dimension], sized_by[dimension]->name,
+                                   size, inputs_[i].name));
       }
       sizes_[dimension] = size;
       sized_by[dimension] = &inputs_[i];
@@ -114,7 +114,7 @@ const LibraryCall& BoundLibrary::call() const {
   const std::lock_guard lock(opened_->mutex);
   if (!opened_->call) {
     std::vector<analysis::Index> shapes;
-    for (size_t i = 0; i < outputs().size(); ++i) shapes.push_back(shape_of(i));
+    for (size_t i = 0; i < op_.outputs().size(); ++i) shapes.push_back(shape_of(i));
     opened_->call = std::make_shared<const LibraryCall>(op_, values_, inputs_, sizes_, std::move(shapes), where_);
     opened_->ready = opened_->call.get();
   }
@@ -207,7 +207,7 @@ std::string BoundLibrary::name_of_term(size_t output, int64_t number) const {
   for (size_t i = schema.over.size(); i-- > 0;) {
     const auto dimension = static_cast<size_t>(schema.over[i]);
     const int64_t size = std::max<int64_t>(sizes_[dimension], 1);
-    texts.insert(texts.begin(), fmt::format("{} {}", dimensions()[dimension].name(), place % size));
+    texts.insert(texts.begin(), fmt::format("{} {}", op_.dimensions()[dimension].name(), place % size));
     place /= size;
   }
   if (schema.addends > 1 || texts.empty()) texts.push_back(fmt::format("addend {}", number % schema.addends));
@@ -219,11 +219,11 @@ std::shared_ptr<const analysis::OwnDefinition> BoundLibrary::with_inputs(std::ve
 }
 
 void BoundLibrary::check() const {
-  for (size_t output = 0; output < outputs().size(); ++output) {
+  for (size_t output = 0; output < op_.outputs().size(); ++output) {
     const TermTable& known = table(output);
     const auto fail = [&](int64_t flat, const std::string& fault) {
       const analysis::Index at = kernels::index_of(shape_of(output), flat);
-      throw BadInput(fmt::format("{}: {}[{}]: {}", where_, outputs()[output].name(), fmt::join(at, ","), fault));
+      throw BadInput(fmt::format("{}: {}[{}]: {}", where_, op_.outputs()[output].name(), fmt::join(at, ","), fault));
     };
     if (known.fault) fail(known.fault->first, known.fault->second);
     const auto elements = static_cast<int64_t>(known.begins.size()) - 1;

@@ -28,8 +28,8 @@ class ExpressionOperator final : public OwnOperator {
   const adapters::UserSpec& spec() const { return spec_; }
   const adapters::OperatorSpec& op() const { return *spec_.op; }
   const adapters::OperatorNames& names() const { return names_; }
-  std::span<const analysis::Gradient> gradients() const { return gradients_; }
-  std::span<const analysis::Dimension> dimensions() const { return dimensions_; }
+  std::span<const analysis::Gradient> outputs() const override { return gradients_; }
+  std::span<const analysis::Dimension> dimensions() const override { return dimensions_; }
 
   // Tensors that expressions read, among those of the adapter, ascending.
   const std::vector<size_t>& inputs() const { return inputs_; }
@@ -40,8 +40,10 @@ class ExpressionOperator final : public OwnOperator {
     size_t tensor, dimension;
   };
   const std::vector<Extent>& extents_of(size_t index) const { return extents_[index]; }
-  const std::vector<size_t>& cuts() const { return cuts_; }
-  bool begins_with_itself(size_t output) const;
+  std::span<const size_t> dimensions_of(size_t output) const override { return op().outputs[output].index; }
+  std::span<const size_t> channels_of(size_t output) const override { return op().outputs[output].channels; }
+  const std::vector<size_t>& cuts() const override { return cuts_; }
+  bool begins_with_itself(size_t output) const override;
 
  private:
   void look_at(const std::vector<adapters::AddendSpec>& sum);

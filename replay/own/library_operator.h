@@ -26,17 +26,17 @@ class LibraryOperator final : public OwnOperator {
   const adapters::UserSpec& spec() const { return spec_; }
   const LibrarySchema& schema() const { return process_->schema(); }
   LibraryProcess& process() const { return *process_; }
-  std::span<const analysis::Gradient> gradients() const { return gradients_; }
-  std::span<const analysis::Dimension> dimensions() const { return dimensions_; }
+  std::span<const analysis::Gradient> outputs() const override { return gradients_; }
+  std::span<const analysis::Dimension> dimensions() const override { return dimensions_; }
 
   // Tensors of the adapter that the library has as inputs, ascending; and the input that a tensor of the schema is.
   const std::vector<size_t>& inputs() const { return inputs_; }
   size_t input_of(size_t schema_tensor) const { return input_of_[schema_tensor]; }
   size_t schema_tensor(size_t input) const { return schema_tensors_[input]; }
-  const std::vector<size_t>& cuts() const { return cuts_; }
-  std::span<const size_t> dimensions_of(size_t output) const { return outputs_[output].dimensions; }
-  std::span<const size_t> channels_of(size_t output) const { return channels_[output]; }
-  bool begins_with_itself(size_t output) const;
+  const std::vector<size_t>& cuts() const override { return cuts_; }
+  std::span<const size_t> dimensions_of(size_t output) const override { return outputs_[output].dimensions; }
+  std::span<const size_t> channels_of(size_t output) const override { return channels_[output]; }
+  bool begins_with_itself(size_t output) const override;
 
  private:
   void check_names();

@@ -38,7 +38,7 @@ std::vector<OwnCells> reachable_cells(const analysis::OwnDefinition& definition,
 std::optional<std::string> first_fault(const analysis::OwnDefinition& definition, int threads,
                                        const FaultOfElement& fault_of) {
   constexpr int64_t kOfATask = 256;
-  for (size_t output = 0; output < definition.outputs().size(); ++output) {
+  for (size_t output = 0; output < definition.schema().outputs().size(); ++output) {
     const Tensor shape{nullptr, MSDA_FLOAT32, definition.shape_of(output)};
     const int64_t elements = shape.elements(), tasks = (elements + kOfATask - 1) / kOfATask;
     std::atomic<int64_t> first = elements;  // of the elements with a fault, as every number of threads finds it
@@ -56,7 +56,8 @@ std::optional<std::string> first_fault(const analysis::OwnDefinition& definition
       }
     });
     if (first == elements) continue;
-    return fmt::format("{}[{}]: {}", definition.outputs()[output].name(), fmt::join(shape.index_of(first), ","), found);
+    return fmt::format("{}[{}]: {}", definition.schema().outputs()[output].name(),
+                       fmt::join(shape.index_of(first), ","), found);
   }
   return std::nullopt;
 }

@@ -105,11 +105,14 @@ std::vector<Column> columns_of(const LoadedCall& loaded) {
   const Call& call = loaded.call();
   std::vector<Column> columns;
   const analysis::Dialects* dialects = call.dialects();
-  const analysis::Side* reference = loaded.reference();
-  const auto shown = dialects == nullptr
-                         ? std::vector<analysis::Alternative>{{"deterministic", nullptr}}
-                         : dialects->dialects_to_show(reference != nullptr ? &reference->version_of(call) : nullptr);
-  for (const auto& [name, alternative] : shown) columns.push_back({name, alternative, MSDA_MODE_DETERMINISTIC});
+  columns.push_back({dialects == nullptr ? "deterministic" : dialects->dialect(), nullptr, MSDA_MODE_DETERMINISTIC});
+  std::shared_ptr<const Call> beside;
+  if (loaded.reference() != nullptr) {
+    beside = loaded.reference()->alternative;
+  } else if (dialects != nullptr) {
+    beside = dialects->in_dialect_of_tests();
+  }
+  if (beside) columns.push_back({beside->arithmetic_name(), beside, MSDA_MODE_DETERMINISTIC});
   columns.push_back({"float64", nullptr, MSDA_MODE_FLOAT64});
   return columns;
 }

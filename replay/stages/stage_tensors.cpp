@@ -20,7 +20,8 @@ int64_t numbers_of(const analysis::Call& call, const analysis::Intermediate& sta
 StageTensors::StageTensors(const Options& options, const capture::IsolatedReader& reader,
                            const capture::Invocation& invocation, const analysis::Call& call,
                            const analysis::Side& outputs)
-    : intermediates_(call.stages()->intermediates()), stages_(intermediates_.size()) {
+    : intermediates_(call.stages() == nullptr ? std::vector<analysis::Intermediate>() : call.stages()->intermediates()),
+      stages_(intermediates_.size()) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const analysis::Intermediate& stage = intermediates_[i];
     if (stage.output_stands_in) stages_[i].tensor = outputs.of(*stage.gradient);

@@ -28,9 +28,9 @@ analysis::Report TestMaterial::analyze() const {
   material.float64 = float64.side("float64");
   material.replays = {deterministic.side("deterministic")};
   std::optional<Gradients> of_tests;
-  if (const auto beside = call->dialect_of_tests()) {
-    of_tests = run_backward(problem, static_cast<const analysis::MsdaCall&>(*beside->call).conventions, {});
-    material.replays.push_back(of_tests->side(beside->text, beside->call));
+  if (const auto beside = call->in_dialect_of_tests()) {
+    of_tests = run_backward(problem, static_cast<const analysis::MsdaCall&>(*beside).conventions, {});
+    material.replays.push_back(of_tests->side(beside->arithmetic_name(), beside));
   }
   material.replays.insert(material.replays.end(), more.begin(), more.end());
   return analysis::analyze(material, {tolerance, 0});

@@ -12,14 +12,6 @@
 namespace msda::analysis {
 namespace {
 
-Element finished(Element element, const SumBound& sum, const Precision& precision) {
-  element.value = sum.sum();
-  element.terms = sum.terms();
-  element.from_rounding = sum.bound(precision);
-  element.certain = sum.certain(precision);
-  return element;
-}
-
 // Returns a weight that a narrowing rounds, and how far the one that was rounded may be from it.
 Uncertain weight_of(const Narrowing* narrowing, double weight, double error) {
   const Uncertain exact{weight, error};
@@ -83,7 +75,8 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
   changes.add(contributions.from_anywhere(pixel.c));
   element.cancelled = sum.magnitude();
   element.from_coordinates = changes.sum() + changes.bound(precision);
-  return finished(element, sum, precision);
+  element.take_sum(sum, precision);
+  return element;
 }
 
 // Returns how far a gradient of the grid may be from the exact one if rounding may carry the sample anywhere.
@@ -168,7 +161,8 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   }
   if (!std::isfinite(reach)) {
     element.from_coordinates = change_anywhere(call, sample, axis, contributions.largest_input());
-    return finished(element, sum, precision);
+    element.take_sum(sum, precision);
+    return element;
   }
   for (size_t along = 0; along < place.size(); ++along) {
     element.from_coordinates += std::abs(by[along]) * place[along].error;
@@ -176,7 +170,8 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   // The second order.
   const double curvature = call.interpolation == MSDA_BICUBIC ? 8 : 1;
   element.from_coordinates += magnitude * curvature * reach * reach;
-  return finished(element, sum, precision);
+  element.take_sum(sum, precision);
+  return element;
 }
 
 // Returns what a kernel adds up for an element of grad_grid: a product for each channel and pixel.

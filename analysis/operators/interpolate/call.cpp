@@ -43,6 +43,10 @@ void InterpolateCall::take_sizes() {
     from_.minor *= sides[axis].out;
     to_.minor *= sides[axis].in;
   }
+  weights_change_sign_ = mode == ResizeMode::kCubic;
+  names_ = {"output pixel", corner_names(), {}, nullptr};
+  for (int axis = 0; !is_nearest() && axis < axes_count; ++axis)
+    names_.weights.push_back(fmt::format("w{}", axis_name(static_cast<size_t>(axis))));
 }
 
 Index InterpolateCall::shape_of(Gradient) const {
@@ -55,12 +59,6 @@ Index InterpolateCall::shape_of(Gradient) const {
 Precision InterpolateCall::coordinate_precision(const Precision& rest) const {
   const Precision float32 = Precision::of(MSDA_FLOAT32);
   return is_nearest() || rest.bits < float32.bits ? float32 : rest;
-}
-
-std::vector<std::string> InterpolateCall::weight_names() const {
-  if (is_nearest()) return {};
-  const std::vector<std::string> all{"wx", "wy", "wz"};
-  return {all.begin(), all.begin() + axes_count};
 }
 
 std::vector<std::string> InterpolateCall::corner_names() const {

@@ -62,10 +62,6 @@ struct InterpolateCall final : ImageScatterCall {
   std::vector<NamedTensor> inputs() const override { return {{"grad_output", grad_output}}; }
 
   const Tensor& source() const override { return grad_output; }
-  const char* source_name() const override { return "output pixel"; }
-  std::vector<std::string> corner_names() const override;
-  std::vector<std::string> weight_names() const override;
-  bool weights_change_sign() const override { return mode == ResizeMode::kCubic; }
   std::vector<FactorArithmetic> factor_arithmetics() const override;
   KnownAdditions known(std::string_view kernel) const override;
   double start(int64_t, double before) const override { return is_nearest() ? 0 : before; }  // nearest overwrites
@@ -133,6 +129,7 @@ struct InterpolateCall final : ImageScatterCall {
   ResizeTaps nearest_taps(const Resized& side, int64_t output) const;
 
  private:
+  std::vector<std::string> corner_names() const;
   // Computes the coordinate in mode nearest, for variants that begin with the output pixel.
   double forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const;
   // Computes end_of() as kernels for GPUs do.

@@ -124,11 +124,8 @@ Element InterpolateCall::element(const ElementId& id, const Place& place, const 
       }
     }
   }
-  element.value = sum.sum();
-  element.terms = sum.terms();
+  element.take_sum(sum, precisions.rest);
   element.cancelled = sum.magnitude();
-  element.from_rounding = sum.bound(precisions.rest);
-  element.certain = sum.certain(precisions.rest);
   return element;
 }
 

@@ -71,6 +71,7 @@ std::vector<Alternative> InterpolateCall::alternatives() const {
         auto call = std::make_shared<InterpolateCall>(*this);
         call->mode = tried_mode;
         call->align_corners = align;
+        call->take_sizes();
         for (int axis = 0; !scaled && axis < axes_count; ++axis) call->sides[axis].scale = 0;
         std::vector<std::string> changes;
         if (tried_mode != mode)

@@ -140,8 +140,7 @@ struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
   std::shared_ptr<const Call> outline() const override;
 
   const char* dialect() const override { return msda_dialect_name(conventions.dialect); }
-  std::optional<Alternative> dialect_of_tests() const override;
-  std::vector<Alternative> dialects_to_show(const Call* reference) const override;
+  std::shared_ptr<const Call> in_dialect_of_tests() const override { return in_dialect(MSDA_GRID_SAMPLE); }
   std::shared_ptr<const Call> under(const Call& another) const override;
   // Return the same tensors under other conventions; null if they are the call's own.
   std::shared_ptr<const Call> with(const Conventions& changed) const;

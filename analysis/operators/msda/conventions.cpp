@@ -42,19 +42,6 @@ std::shared_ptr<const Call> MsdaCall::in_dialect(msda_dialect dialect) const {
   return with({dialect, conventions.padding, conventions.align_corners});
 }
 
-std::optional<Alternative> MsdaCall::dialect_of_tests() const {
-  auto call = in_dialect(MSDA_GRID_SAMPLE);
-  return call ? std::optional(Alternative{"grid_sample", std::move(call)}) : std::nullopt;
-}
-
-std::vector<Alternative> MsdaCall::dialects_to_show(const Call* reference) const {
-  const msda_dialect compared =
-      reference != nullptr ? static_cast<const MsdaCall&>(*reference).conventions.dialect : MSDA_GRID_SAMPLE;
-  std::vector<Alternative> all{{dialect(), nullptr}};
-  if (auto call = in_dialect(compared)) all.push_back({msda_dialect_name(compared), std::move(call)});
-  return all;
-}
-
 std::vector<Alternative> MsdaCall::alternatives() const {
   std::vector<Alternative> all;
   for (const bool swapped : {false, true}) {

@@ -74,12 +74,9 @@ Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gr
       (axis == 0 ? by_y : by_x) += twist;
     }
   }
-  element.value = sum.sum();
-  element.terms = sum.terms();
+  element.take_sum(sum, precision);
   element.from_coordinates =
       std::abs(by_x) * x.error + std::abs(by_y) * y.error + std::abs(by_both) * x.error * y.error;
-  element.from_rounding = sum.bound(precision);
-  element.certain = sum.certain(precision);
   return element;
 }
 
@@ -257,11 +254,8 @@ Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<cons
     sum.add(term.value, 0, at_least_1(go) * at_least_1(attention));
     element.from_coordinates += term.error;
   }
-  element.value = sum.sum();
-  element.terms = sum.terms();
+  element.take_sum(sum, precision);
   element.cancelled = sum.magnitude();
-  element.from_rounding = sum.bound(precision);
-  element.certain = sum.certain(precision);
   return element;
 }
 

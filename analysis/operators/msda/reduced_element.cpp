@@ -63,11 +63,8 @@ Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gra
     sum.add(addend.value * scale, 0, at_least_1(scale) * at_least_1(go.value));
     element.from_coordinates += addend.error * std::abs(scale);
   }
-  element.value = sum.sum();
-  element.terms = sum.terms();
+  element.take_sum(sum, precision);
   element.cancelled = sum.magnitude();
-  element.from_rounding = sum.bound(precision);
-  element.certain = sum.certain(precision);
   return element;
 }
 

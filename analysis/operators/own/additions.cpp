@@ -25,7 +25,7 @@ class OwnAdditions final : public Additions {
   KnownAdditions known(std::string_view) const override {
     KnownAdditions known;
     known.products = {"addend"};
-    known.text = "each addend of " + call_.definition().name() + " is taken to be added by itself";
+    known.text = "each addend of " + call_.definition().schema().name() + " is taken to be added by itself";
     return known;
   }
 
@@ -50,7 +50,7 @@ class OwnAdditions final : public Additions {
 
   // Returns 0 for an element that begins with itself: that is one of its addends.
   double start(int64_t, double before) const override {
-    return call_.definition().begins_with_itself(gradient_.place()) ? 0 : before;
+    return call_.definition().schema().begins_with_itself(gradient_.place()) ? 0 : before;
   }
 
   int64_t launch_index(int64_t sample) const override {

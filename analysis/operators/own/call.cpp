@@ -24,7 +24,7 @@ Landing landing_in(double cell, const Coordinate& at) {
 }  // namespace
 
 OwnCall::OwnCall(std::shared_ptr<const OwnDefinition> definition) : definition_(std::move(definition)), parts_{{}} {
-  for (const Dimension& dimension : definition_->dimensions()) parts_.push_back({dimension});
+  for (const Dimension& dimension : definition_->schema().dimensions()) parts_.push_back({dimension});
 }
 
 std::vector<NamedTensor> OwnCall::inputs() const {
@@ -36,8 +36,8 @@ std::vector<NamedTensor> OwnCall::inputs() const {
 }
 
 bool OwnCall::adds_to_output() const {
-  return std::ranges::any_of(gradients(),
-                             [&](Gradient gradient) { return definition_->begins_with_itself(gradient.place()); });
+  return std::ranges::any_of(
+      gradients(), [&](Gradient gradient) { return definition_->schema().begins_with_itself(gradient.place()); });
 }
 
 Landings OwnCall::landings(const Axis& axis, const Precision& precision) const {
@@ -77,16 +77,9 @@ OwnCells OwnCall::cells_of(const Place& place) const {
   return cells;
 }
 
-std::vector<int64_t> OwnCall::some_of_family(Gradient gradient, int64_t, int64_t most) const {
-  const int64_t all = kernels::elements_of(shape_of(gradient)), count = std::min(all, most);
-  std::vector<int64_t> elements;
-  for (int64_t i = 0; i < count; ++i) elements.push_back(i * all / count);
-  return elements;
-}
-
 int64_t OwnCall::weights_of(Gradient gradient, int64_t flat) const {
-  const auto dimensions = definition_->dimensions_of(gradient.place()),
-             channels = definition_->channels_of(gradient.place());
+  const auto dimensions = definition_->schema().dimensions_of(gradient.place()),
+             channels = definition_->schema().channels_of(gradient.place());
   const Index shape = shape_of(gradient), at = kernels::index_of(shape, flat);
   int64_t number = 0;
   for (size_t i = 0; i < at.size(); ++i) {
@@ -98,7 +91,7 @@ int64_t OwnCall::weights_of(Gradient gradient, int64_t flat) const {
 Coordinates OwnCall::coordinates_of(Gradient gradient, int64_t flat) const {
   Coordinates all;
   all.fill(-1);
-  const auto dimensions = definition_->dimensions_of(gradient.place());
+  const auto dimensions = definition_->schema().dimensions_of(gradient.place());
   const Index at = kernels::index_of(shape_of(gradient), flat);
   for (size_t i = 0; i < at.size(); ++i) all[dimensions[i]] = at[i];
   return all;
@@ -113,7 +106,7 @@ std::string OwnCall::text_of_sizes() const {
 
 std::vector<std::string> OwnCall::text_of_place(Gradient gradient, int64_t flat) const {
   std::vector<std::string> texts;
-  const auto dimensions_of = definition_->dimensions_of(gradient.place());
+  const auto dimensions_of = definition_->schema().dimensions_of(gradient.place());
   const Index at = kernels::index_of(shape_of(gradient), flat);
   for (size_t i = 0; i < at.size(); ++i) texts.push_back(text_of(dimensions()[dimensions_of[i]], at[i]));
   return texts;
@@ -121,7 +114,7 @@ std::vector<std::string> OwnCall::text_of_place(Gradient gradient, int64_t flat)
 
 std::vector<Cut> OwnCall::cuts() const {
   std::vector<Cut> all;
-  for (const size_t dimension : definition_->cuts()) {
+  for (const size_t dimension : definition_->schema().cuts()) {
     const char* name = dimensions()[dimension].name();
     all.push_back({name, name, sizes()[dimension]});
   }
@@ -139,7 +132,7 @@ Kept OwnCall::kept_of(std::string_view tensor, const Kept& kept) const {
   };
   const Index shape = whole(tensor);
   const std::vector<int> axes = definition_->axes_of(tensor);
-  const auto cuts = definition_->cuts();
+  const auto& cuts = definition_->schema().cuts();
   Kept result;
   for (size_t i = 0; i < shape.size(); ++i) {
     const auto cut = axes[i] < 0 ? cuts.end() : std::ranges::find(cuts, static_cast<size_t>(axes[i]));
@@ -151,7 +144,7 @@ Kept OwnCall::kept_of(std::string_view tensor, const Kept& kept) const {
 std::vector<int64_t> OwnCall::cut_indices(const ElementId& id) const {
   const Coordinates at = coordinates_of(id.gradient, id.flat);
   std::vector<int64_t> indices;
-  for (const size_t dimension : definition_->cuts()) indices.push_back(at[dimension]);
+  for (const size_t dimension : definition_->schema().cuts()) indices.push_back(at[dimension]);
   return indices;
 }
 
@@ -168,8 +161,8 @@ std::shared_ptr<const Call> OwnCall::with_inputs(std::span<const OwnedTensor> gi
 
 Slices OwnCall::slices(const CallSizes& sizes) const {
   if (sizes.batch || sizes.heads || sizes.queries) {
-    throw std::invalid_argument(
-        fmt::format("{} has no batches, heads or queries: simulate it with its own sizes", definition_->name()));
+    throw std::invalid_argument(fmt::format("{} has no batches, heads or queries: simulate it with its own sizes",
+                                            definition_->schema().name()));
   }
   std::vector<Tensor> tensors;
   for (const NamedTensor& input : definition_->inputs()) {

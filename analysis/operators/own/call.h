@@ -16,7 +16,7 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
  public:
   explicit OwnCall(std::shared_ptr<const OwnDefinition> definition);
 
-  std::span<const Gradient> gradients() const override { return definition_->outputs(); }
+  std::span<const Gradient> gradients() const override { return definition_->schema().outputs(); }
   Index shape_of(Gradient gradient) const override { return definition_->shape_of(gradient.place()); }
   std::vector<NamedTensor> inputs() const override;
   std::vector<NamedTensor> all_inputs() const override { return definition_->inputs(); }
@@ -34,8 +34,6 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   bool adds_to_output() const override;
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
-  int64_t samples_of_family() const override { return 0; }
-  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
   // Counts along the channels of the element.
   int64_t weights_of(Gradient gradient, int64_t flat) const override;
 
@@ -48,7 +46,7 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   Steps inner_steps(Gradient) const override { return kAddends; }
   const char* name_of(Step step) const override { return step == kGradOutput ? "inputs" : Call::name_of(step); }
 
-  std::span<const Dimension> dimensions() const override { return definition_->dimensions(); }
+  std::span<const Dimension> dimensions() const override { return definition_->schema().dimensions(); }
   Coordinates sizes() const override { return definition_->sizes(); }
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override { return parts_; }
@@ -66,7 +64,7 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
-  std::string operator_name() const override { return definition_->name(); }
+  std::string operator_name() const override { return definition_->schema().name(); }
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;

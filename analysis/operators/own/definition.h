@@ -17,6 +17,7 @@
 
 #include "analysis/model/call.h"
 #include "analysis/model/landing.h"
+#include "analysis/operators/own/schema.h"
 
 namespace msda::analysis {
 
@@ -51,23 +52,12 @@ class OwnDefinition {
  public:
   virtual ~OwnDefinition() = default;
 
-  // --- What is the same for every call, and never destroyed.
-  virtual std::span<const Gradient> outputs() const = 0;
-  virtual std::span<const Dimension> dimensions() const = 0;  // one for each name of an index
-  virtual const std::string& name() const = 0;                // "segment_sum"
-
-  // --- Of this call.
+  virtual const OwnSchema& schema() const = 0;
   virtual const std::vector<NamedTensor>& inputs() const = 0;  // integers, too
   virtual Index shape_of(size_t output) const = 0;
   virtual const Coordinates& sizes() const = 0;  // by dimension
-  // Returns the dimensions of an output's axes, and those along which addends arrive together.
-  virtual std::span<const size_t> dimensions_of(size_t output) const = 0;
-  virtual std::span<const size_t> channels_of(size_t output) const = 0;
-  // Dimensions whose indices may be left out, and those of a tensor's axes; -1: an axis that stays whole.
-  virtual std::span<const size_t> cuts() const = 0;
+  // Returns the dimensions of a tensor's axes; -1: an axis that stays whole.
   virtual std::vector<int> axes_of(std::string_view tensor) const = 0;
-  // Returns whether an output begins with what it held, which is an input of its name.
-  virtual bool begins_with_itself(size_t output) const = 0;
 
   virtual Axes axes(size_t output, int64_t flat) const = 0;
   virtual Coordinate coordinate(const Axis& axis, const Precision& precision) const = 0;

@@ -64,12 +64,9 @@ Element OwnCall::element(const ElementId& id, const Place& place, const Precisio
     element.partials.add(std::isinf(product) ? Uncertain{term.weight, error}.sign() * product : addend.sign(),
                          growth + addend.error);
   });
-  element.value = sum.sum();
-  element.terms = sum.terms();
+  element.take_sum(sum, precision);
   element.cancelled = sum.magnitude();
   element.from_coordinates = changes.sum() + changes.bound(precision);
-  element.from_rounding = sum.bound(precision);
-  element.certain = sum.certain(precision);
   return element;
 }
 

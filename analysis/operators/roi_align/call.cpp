@@ -22,6 +22,7 @@ void RoiAlignCall::take_sizes() {
   }
   from_ = {1, K, C, bins_of_box(), 1};
   to_ = {1, N, C, sides[0] * sides[1], 1};
+  names_ = {"bin", {"y0,x0", "y0,x1", "y1,x0", "y1,x1"}, {"wx", "wy", "share"}, "count"};
   auto first = std::make_shared<std::vector<int64_t>>(1, 0);
   for (int64_t box = 0; boxes && box < K; ++box) {
     first->push_back(first->back() + points_of(box, 0, arithmetic()) * points_of(box, 1, arithmetic()) * bins_of_box());

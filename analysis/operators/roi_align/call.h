@@ -28,12 +28,8 @@ struct RoiAlignCall final : ImageScatterCall {
   std::vector<NamedTensor> inputs() const override;
 
   const Tensor& source() const override { return grad_output; }
-  const char* source_name() const override { return "bin"; }
   int64_t source_of(int64_t sample) const override;
   int64_t sample_count() const override { return first_point_->back(); }
-  std::vector<std::string> corner_names() const override { return {"y0,x0", "y0,x1", "y1,x0", "y1,x1"}; }
-  std::vector<std::string> weight_names() const override { return {"wx", "wy", "share"}; }
-  const char* divisor_name() const override { return "count"; }
   std::vector<FactorArithmetic> factor_arithmetics() const override;
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;

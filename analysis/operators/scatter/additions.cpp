@@ -16,18 +16,18 @@ class ScatterAdditions final : public Additions {
 
   std::vector<std::string> factor_names() const override {
     std::vector<std::string> names{call_.inputs().front().name};
-    for (const std::string& name : call_.weight_names()) names.push_back(name);
-    if (last_divides()) names.back() = call_.divisor_name();
+    for (const std::string& name : call_.names().weights) names.push_back(name);
+    if (last_divides()) names.back() = call_.names().divisor;
     return names;
   }
-  bool last_divides() const override { return call_.divisor_name() != nullptr; }
+  bool last_divides() const override { return call_.names().divisor != nullptr; }
   std::vector<FactorArithmetic> arithmetics() const override { return call_.factor_arithmetics(); }
   KnownAdditions known(std::string_view kernel) const override { return call_.known(kernel); }
   int64_t family_count() const override { return 1; }
 
   std::vector<SharedAddend> addends(int64_t, const FactorArithmetic& by) const override {
     std::vector<SharedAddend> all;
-    const size_t last = std::max<size_t>(call_.weight_names().size(), 1) - 1;
+    const size_t last = std::max<size_t>(call_.names().weights.size(), 1) - 1;
     for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
       call_.send(sample, by, [&](const Contribution& contribution) {
         all.push_back({contribution.target, sample, contribution.corner, contribution.factors});
@@ -54,10 +54,10 @@ class ScatterAdditions final : public Additions {
   double start(int64_t flat, double before) const override { return call_.start(flat, before); }
 
   int64_t launch_index(int64_t sample) const override { return call_.source_of(sample); }
-  const char* launch_index_name() const override { return call_.source_name(); }
+  const char* launch_index_name() const override { return call_.names().source; }
 
   std::string name_of(const SharedAddend& addend) const override {
-    const auto corners = call_.corner_names();
+    const auto corners = call_.names().corners;
     const std::string& corner = corners[static_cast<size_t>(addend.corner)];
     return call_.sample_text(addend.sample) + (corner.empty() ? "" : ", " + corner);
   }

@@ -6,13 +6,6 @@
 
 namespace msda::analysis {
 
-std::vector<int64_t> ScatterCall::some_of_family(Gradient, int64_t, int64_t most) const {
-  const int64_t all = to().elements(), count = std::min(all, most);
-  std::vector<int64_t> elements;
-  for (int64_t i = 0; i < count; ++i) elements.push_back(i * all / count);
-  return elements;
-}
-
 bool ScatterCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
                                const VisitInput& visit) const {
   const auto at = to().at(id.flat);

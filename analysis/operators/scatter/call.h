@@ -42,20 +42,23 @@ struct ExactContribution {
 };
 using VisitExact = std::function<void(const ExactContribution&)>;
 
+// What the parts of an operator are called.
+struct ScatterNames {
+  const char* source = "";               // of a place of the source: "source row"
+  std::vector<std::string> corners{""};  // of a sample
+  std::vector<std::string> weights;      // of the factors
+  const char* divisor = nullptr;         // of `count`, if kernels divide by it: the last factor is one over it then
+};
+
 class ScatterCall : public Call, public Stages, public Forward, public Hypotheses, public Kernels {
  public:
   // --- What an operator says of itself.
-  virtual const Tensor& source() const = 0;     // what is added, the first of inputs()
-  virtual const PlaceLayout& from() const = 0;  // of source()
-  virtual const PlaceLayout& to() const = 0;    // of the gradient
-  virtual const char* source_name() const = 0;  // of a place of source(): "source row"
+  virtual const Tensor& source() const = 0;          // what is added, the first of inputs()
+  const PlaceLayout& from() const { return from_; }  // of source()
+  const PlaceLayout& to() const { return to_; }      // of the gradient
+  const ScatterNames& names() const { return names_; }
   // A sample is what the intermediate tensors have numbers of; several may share a source.
   virtual int64_t source_of(int64_t sample) const { return sample; }
-  virtual std::vector<std::string> corner_names() const { return {""}; }
-  virtual std::vector<std::string> weight_names() const { return {}; }  // of the factors
-  virtual bool weights_change_sign() const { return false; }
-  // Returns the name of `count`, if kernels divide by it; the last factor is one over it then.
-  virtual const char* divisor_name() const { return nullptr; }
   // Ways in which kernels compute the factors, that of our own replays first.
   virtual std::vector<FactorArithmetic> factor_arithmetics() const { return {{"as written", arithmetic(), 0}}; }
   // Returns the arithmetic of mode float64.
@@ -97,7 +100,6 @@ class ScatterCall : public Call, public Stages, public Forward, public Hypothese
   Addends addends(const ElementId& id, Cache& cache) const override;
 
   int64_t samples_of_family() const override { return sample_count(); }
-  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
   int64_t weights_of(Gradient, int64_t flat) const override { return to().at(flat).place; }
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
@@ -122,12 +124,18 @@ class ScatterCall : public Call, public Stages, public Forward, public Hypothese
   bool names_fewest_changes() const override { return true; }
   Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override {
-    return weight_names().empty() ? Steps{0} : kInterpolationWeights | kAddends;
+    return names_.weights.empty() ? Steps{0} : kInterpolationWeights | kAddends;
   }
   const char* name_of(Step step) const override;
 
   // Returns the loss of the forward pass, which gathers: sum(source * gathered(x)).
   Loss loss_at(const ElementId& id, double x) const override;
+
+ protected:
+  // Set where the sizes are.
+  PlaceLayout from_, to_;
+  ScatterNames names_;
+  bool weights_change_sign_ = false;
 };
 
 }  // namespace msda::analysis

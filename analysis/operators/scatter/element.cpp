@@ -51,9 +51,9 @@ Element ScatterCall::element(const ElementId& id, const Place& place, const Prec
     // If rounding decides whether this source comes here, its NaN is no bound.
     const double sign = entry.sign();
     // Kernels may add a source several times here, with weights that are 0 or cancel.
-    if (!std::isfinite(number) && !weight_names().empty()) element.may_be_nan = true;
+    if (!std::isfinite(number) && !names().weights.empty()) element.may_be_nan = true;
     if (!std::isfinite(number) && sign == 0) {
-      if (std::isinf(number) && entry.error > 0) element.partials.add(weights_change_sign() ? 0 : number, INFINITY);
+      if (std::isinf(number) && entry.error > 0) element.partials.add(weights_change_sign_ ? 0 : number, INFINITY);
       continue;
     }
     const Uncertain term = term_of(narrowing, entry, number);
@@ -66,12 +66,9 @@ Element ScatterCall::element(const ElementId& id, const Place& place, const Prec
     sum.add(*before, 0, at_least_1(*before));
     element.partials.add(*before, std::abs(*before));
   }
+  element.take_sum(sum, precision);
   element.cancelled = sum.magnitude();
   element.from_coordinates = changes.sum() + changes.bound(precision);
-  element.value = sum.sum();
-  element.terms = sum.terms();
-  element.from_rounding = sum.bound(precision);
-  element.certain = sum.certain(precision);
   divide(element, divisor(at.place), precision);
   return element;
 }

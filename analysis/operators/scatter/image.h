@@ -13,17 +13,12 @@ class ImageScatterCall : public ScatterCall {
   int64_t N = 0, C = 0;
 
   std::span<const Gradient> gradients() const override;
-  const PlaceLayout& from() const override { return from_; }
-  const PlaceLayout& to() const override { return to_; }
 
   std::span<const Dimension> dimensions() const override;
   Coordinates sizes() const override { return {N, C, to_.minor}; }
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
-
- protected:
-  PlaceLayout from_, to_;
 };
 
 }  // namespace msda::analysis

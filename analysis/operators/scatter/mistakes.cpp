@@ -47,11 +47,11 @@ std::vector<Mistake> ScatterCall::mistakes(const ElementId& id, const Place&, co
   const bool names_sources = !spread.leaves_it_to_chance(exact.bound());
   for (const auto& [from_place, added] : by_source.added) {
     if (!names_sources) break;
-    const std::string text = fmt::format("the contribution of {} {} were", source_name(), from_place);
+    const std::string text = fmt::format("the contribution of {} {} were", names().source, from_place);
     mistakes.push_back({text + " missing", exact.value - added});
     mistakes.push_back({text + " added twice", exact.value + added});
   }
-  if (!weight_names().empty()) mistakes.push_back({"the weights were not multiplied in", by_source.unweighted});
+  if (!names().weights.empty()) mistakes.push_back({"the weights were not multiplied in", by_source.unweighted});
   mistakes.push_back({"everything were added twice", 2 * exact.value - before.value_or(0) / divided});
   for (const int64_t step : {-1, 1}) {
     const int64_t neighbour = at.place + step;

@@ -24,8 +24,8 @@ FactorArithmetic arithmetic_of_mode(const ScatterCall& call, msda_mode mode) {
 std::vector<Intermediate> ScatterCall::intermediates() const {
   const std::vector<Gradient> shown{gradient()};
   std::vector<Intermediate> all;
-  if (!weight_names().empty()) all.push_back({Stage::kWeights, "weights", corner_names(), {}, {}, {}});
-  all.push_back({Stage::kContributions, "contributions", corner_names(), to().all_channels(), shown, {}});
+  if (!names().weights.empty()) all.push_back({Stage::kWeights, "weights", names().corners, {}, {}, {}});
+  all.push_back({Stage::kContributions, "contributions", names().corners, to().all_channels(), shown, {}});
   all.push_back({Stage::kResult, gradient().name(), {""}, {}, shown, gradient()});
   all.back().output_stands_in = true;
   return all;
@@ -34,7 +34,7 @@ std::vector<Intermediate> ScatterCall::intermediates() const {
 std::vector<double> ScatterCall::numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
                                             int threads) const {
   const FactorArithmetic by = arithmetic_of_mode(*this, mode);
-  const size_t factors = weight_names().size();
+  const size_t factors = names().weights.size();
   const int64_t width = tensor.width(), channels = to().all_channels();
   const Tensor& numbers = source();
   std::vector<double> result(static_cast<size_t>(count * width));
@@ -63,7 +63,7 @@ std::vector<NamedAddend> ScatterCall::named_addends(const ElementId& id, Cache&)
   const auto at = to().at(id.flat);
   const int64_t channels = to().all_channels();
   const FactorArithmetic by = factor_arithmetics().front();
-  const auto corners = corner_names();
+  const auto corners = names().corners;
   std::vector<NamedAddend> addends;
   for (int64_t sample = 0; sample < sample_count(); ++sample) {
     send(sample, by, [&](const Contribution& contribution) {

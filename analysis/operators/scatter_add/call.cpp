@@ -25,6 +25,8 @@ void ScatterAddCall::take_sizes() {
   by_rows_ = index.shape.size() == 1;
   from_ = by_rows_ ? PlaceLayout{outer_, rows_, 1, 1, inner_} : PlaceLayout{1, outer_ * rows_ * inner_, 1, 1, 1};
   to_ = by_rows_ ? PlaceLayout{outer_, dim_size, 1, 1, inner_} : PlaceLayout{1, outer_ * dim_size * inner_, 1, 1, 1};
+  names_ = {by_rows_ ? "source row" : "source element", {""}, {}, nullptr};
+  if (by_frequency) names_.weights = {"share"};
   auto counts = std::make_shared<std::vector<int64_t>>(static_cast<size_t>(to_.places()));
   for (int64_t source = 0; index && source < from_.places(); ++source) {
     if (const int64_t target = target_of(source); target >= 0) ++(*counts)[static_cast<size_t>(target)];
@@ -55,10 +57,6 @@ std::vector<NamedTensor> ScatterAddCall::all_inputs() const {
   std::vector<NamedTensor> all{{"index", index}};
   for (const NamedTensor& input : inputs()) all.push_back(input);
   return all;
-}
-
-std::vector<std::string> ScatterAddCall::weight_names() const {
-  return by_frequency ? std::vector<std::string>{"share"} : std::vector<std::string>{};
 }
 
 void ScatterAddCall::send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const {

@@ -45,10 +45,6 @@ struct ScatterAddCall final : ScatterCall {
   std::vector<NamedTensor> all_inputs() const override;
 
   const Tensor& source() const override { return values; }
-  const PlaceLayout& from() const override { return from_; }
-  const PlaceLayout& to() const override { return to_; }
-  const char* source_name() const override { return by_rows_ ? "source row" : "source element"; }
-  std::vector<std::string> weight_names() const override;
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
   void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const override;
@@ -106,8 +102,7 @@ struct ScatterAddCall final : ScatterCall {
   bool keeps_self(int64_t target) const { return include_self || count(target) == 0; }
 
   bool by_rows_ = true;
-  int64_t outer_ = 1, rows_ = 0, inner_ = 1;  // of the source: before `dim`, along it, after it
-  PlaceLayout from_, to_;
+  int64_t outer_ = 1, rows_ = 0, inner_ = 1;            // of the source: before `dim`, along it, after it
   std::shared_ptr<const std::vector<int64_t>> counts_;  // of the sources of each target
 };
 

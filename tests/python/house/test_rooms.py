@@ -88,6 +88,14 @@ def test_headers_include_few():
         assert included <= 20, f"{path.relative_to(SOURCE)} includes {included} headers: divide it"
 
 
+def test_headers_ask_little_of_an_implementation():
+    for path in sources():
+        if path.suffix != ".h":
+            continue
+        functions = len(re.findall(r"\bvirtual\b", re.sub("//.*", "", path.read_text())))
+        assert functions <= 15, f"{path.relative_to(SOURCE)} has {functions} virtual functions: divide it"
+
+
 def test_the_engine_knows_no_operator_by_name():
     operators = {path.name for path in (SOURCE / "analysis" / "operators").iterdir() if path.is_dir()}
     assert "grid_sample" in operators
