@@ -125,13 +125,13 @@ CUfunction Client::load_image(const std::string& kernel, const std::string& imag
   const std::vector<char> copy(image.c_str(), image.c_str() + image.size() + 1);
   if (as_kernel) {
     CUlibrary library = nullptr;
-    CUkernel handle = nullptr;
+    CUfunction handle = nullptr;
     for (const bool again : {false, true}) {
       if (again) check(api_.cuLibraryUnload(library));
       check(api_.cuLibraryLoadData(&library, copy.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     }
     check(api_.cuLibraryGetKernel(&handle, library, kernel.c_str()));
-    return reinterpret_cast<CUfunction>(handle);
+    return handle;
   }
   CUmodule module = nullptr;
   CUfunction function = nullptr;

@@ -322,7 +322,7 @@ CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
   if (const CUresult error = check_device(device)) return error;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {

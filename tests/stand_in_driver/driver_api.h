@@ -10,6 +10,12 @@
 
 namespace msda::stand_in {
 
+// In the signatures that cuda_driver.h has.
+using cuda::Context, cuda::DevicePointer, cuda::Event, cuda::Function, cuda::Graph, cuda::GraphNode, cuda::Library,
+    cuda::Module, cuda::Result, cuda::Stream;
+using cuda::CopyOfBox, cuda::CopyOfRows, cuda::KernelNodeParameters, cuda::LaunchConfig, cuda::NodeType,
+    cuda::SetNodeParameters;
+
 extern "C" {
 
 using CUresult = cuda::Result;
@@ -21,7 +27,7 @@ using CUevent = cuda::Event;
 using CUmodule = cuda::Module;
 using CUfunction = cuda::Function;
 using CUlibrary = cuda::Library;
-using CUkernel = struct CUkern_st*;  // cuda::Function in the project, which does not distinguish them
+using CUkernel = struct CUkern_st*;  // a cuda::Function in signatures
 using CUgraph = cuda::Graph;
 using CUgraphNode = cuda::GraphNode;
 using CUgraphExec = cuda::GraphExec;
@@ -96,101 +102,36 @@ enum : uint64_t { kProcAddressLegacyStream = 1 };
 
 #pragma GCC visibility push(default)
 
-CUresult cuInit(unsigned int flags);
-CUresult cuDriverGetVersion(int* version);
-CUresult cuGetErrorString(CUresult error, const char** text);
+#define MSDA_DECLARE(users, field, name, parameters) Result name parameters;
+MSDA_CUDA_FUNCTIONS(MSDA_DECLARE)
+#undef MSDA_DECLARE
+
+// Functions that the project does not call.
 CUresult cuGetProcAddress(const char* symbol, void** pfn, int version, uint64_t flags);
 CUresult cuGetProcAddress_v2(const char* symbol, void** pfn, int version, uint64_t flags,
                              CUdriverProcAddressQueryResult* status);
-
-CUresult cuDeviceGet(CUdevice* device, int ordinal);
-CUresult cuDeviceGetCount(int* count);
-CUresult cuDeviceGetName(char* name, int length, CUdevice device);
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
-CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
-CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active);
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device);
 CUresult cuCtxDestroy_v2(CUcontext context);
-CUresult cuCtxGetCurrent(CUcontext* context);
-CUresult cuCtxSetCurrent(CUcontext context);
-CUresult cuCtxGetDevice(CUdevice* device);
 CUresult cuCtxSynchronize(void);
 CUresult cuCtxSynchronize_v2(CUcontext context);  // null: the current one
 
-CUresult cuMemGetInfo_v2(size_t* free, size_t* total);
-CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes);
-CUresult cuMemFree_v2(CUdeviceptr pointer);
 CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned int flags);
-CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags);
-CUresult cuMemFreeHost(void* pointer);
 CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, unsigned long long handle,
                   unsigned long long flags);
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes);
-CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer);
 CUresult cuIpcGetMemHandle(cuda::IpcHandle* handle, CUdeviceptr pointer);
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, cuda::IpcHandle handle, unsigned int flags);
 CUresult cuIpcCloseMemHandle(CUdeviceptr pointer);
-CUresult cuPointerGetAttributes(unsigned count, const int* attributes, void** values, CUdeviceptr pointer);
-CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes);
-CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes);
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
-CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult cuMemcpy2DAsync_v2(const cuda::CopyOfRows* copy, CUstream stream);
-CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags);
-CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pointer, void* host, unsigned int flags);
-CUresult cuMemHostUnregister(void* pointer);
-CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes);
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);
-
-CUresult cuStreamCreate(CUstream* stream, unsigned int flags);
-CUresult cuStreamDestroy_v2(CUstream stream);
-CUresult cuStreamSynchronize(CUstream stream);
-CUresult cuStreamQuery(CUstream stream);
 CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void*), void* data);
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr at, unsigned int value, unsigned int flags);
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status);
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode);
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph);
-CUresult cuEventCreate(CUevent* event, unsigned int flags);
-CUresult cuEventDestroy_v2(CUevent event);
-CUresult cuEventRecord(CUevent event, CUstream stream);
-CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventQuery(CUevent event);
-CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end);
-
-CUresult cuModuleLoadData(CUmodule* module, const void* image);
 // The option lists are enum* in cuda.h; the stand-in ignores them.
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count, int* options, void** values);
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image);
 CUresult cuModuleUnload(CUmodule module);
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name);
-CUresult cuModuleGetGlobal_v2(CUdeviceptr* pointer, size_t* bytes, CUmodule module, const char* name);
-CUresult cuFuncGetName(const char** name, CUfunction function);
-CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes);
-CUresult cuFuncGetModule(CUmodule* module, CUfunction function);
-CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction function);
-CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
-// The option lists are enum* and void** in cuda.h; the stand-in ignores them.
-CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void* jit_options, void** jit_values,
-                           unsigned int jit_count, void* library_options, void** library_values,
-                           unsigned int library_count);
-CUresult cuLibraryUnload(CUlibrary library);
-CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name);
-CUresult cuLibraryGetGlobal(CUdeviceptr* pointer, size_t* bytes, CUlibrary library, const char* name);
-CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel);
-CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel);
-CUresult cuKernelGetName(const char** name, CUkernel kernel);
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes);
-
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
-                        CUstream stream, void** parameters, void** extra);
 CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
                              unsigned int shared_bytes, CUstream stream, void** parameters, void** extra);
@@ -201,22 +142,11 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x
                                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
                                         void** parameters);
-CUresult cuLaunchKernelEx(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra);
 CUresult cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra);
 // cuLaunchKernelEx under a name that nobody knows, as cuGetExportTable's functions are.
 CUresult stand_in_hidden_launch(const cuda::LaunchConfig* config, CUfunction function, void** parameters, void** extra);
 // Is called once a context's code is gone, before cuCtxDestroy returns: then another thread may get its handles.
 void stand_in_when_code_is_gone(void (*call)());
-
-CUresult cuMemcpy3DAsync_v2(const cuda::CopyOfBox* copy, CUstream stream);
-CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream);
-CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream);
-CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
-                           CUstream stream);
-CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height,
-                            CUstream stream);
-CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height,
-                            CUstream stream);
 
 CUresult cuGraphCreate(CUgraph* graph, unsigned int flags);
 CUresult cuGraphDestroy(CUgraph graph);
@@ -231,14 +161,6 @@ CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*
 CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count,
                                   CUgraph child);
 CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after, size_t count);
-CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count);
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, void* data, size_t* count);
-CUresult cuGraphNodeGetType(CUgraphNode node, cuda::NodeType* type);
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, cuda::KernelNodeParameters* parameters);
-CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, int attribute, void* value);
-CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, cuda::CopyOfBox* copy);
-CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, cuda::SetNodeParameters* set);
-CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph);
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
 // cuGraphInstantiateWithFlags under a name that nobody knows.
 CUresult stand_in_hidden_instantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags);

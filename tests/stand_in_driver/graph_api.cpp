@@ -162,7 +162,7 @@ CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, void* data, size_t* count) {
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, uint64_t* data, size_t* count) {
   if (!graph || !count || (from && (!to || !data))) return CUDA_ERROR_INVALID_VALUE;
   size_t edges = 0;
   for (const auto& node : graph->nodes) {

@@ -329,7 +329,7 @@ CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
 }
 
 // Needs no context, and finds out only at the first use whether the image is one: both as in the real driver.
-CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void*, void**, unsigned int, void*, void**,
+CUresult cuLibraryLoadData(CUlibrary* library, const void* image, int*, void**, unsigned int, int*, void**,
                            unsigned int) {
   if (const CUresult error = enter(); error && error != CUDA_ERROR_INVALID_CONTEXT) return error;
   if (!library || !image) return CUDA_ERROR_INVALID_VALUE;
@@ -362,7 +362,7 @@ CUresult cuLibraryUnload(CUlibrary library) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+CUresult cuLibraryGetKernel(CUfunction* kernel, CUlibrary library, const char* name) {
   if (!kernel || !name) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(modules().mutex);
   const auto found = modules().libraries.find(library);
@@ -372,7 +372,7 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
   const char* const refused = std::getenv("MSDA_STAND_IN_REFUSED");  // how the names of some begin
   if (refused != nullptr && std::string_view(name).starts_with(refused)) return CUDA_ERROR_NOT_SUPPORTED;
   if (named == found->second->kernels.end()) return CUDA_ERROR_NOT_FOUND;
-  *kernel = &named->second;
+  *kernel = reinterpret_cast<CUfunction>(&named->second);
   return CUDA_SUCCESS;
 }
 
@@ -386,7 +386,8 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* pointer, size_t* bytes, CUlibrary libra
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+CUresult cuKernelGetFunction(CUfunction* function, CUfunction handle) {
+  const auto kernel = reinterpret_cast<CUkernel>(handle);
   if (const CUresult error = enter()) return error;
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   {
@@ -398,7 +399,8 @@ CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
+CUresult cuKernelGetLibrary(CUlibrary* library, CUfunction handle) {
+  const auto kernel = reinterpret_cast<CUkernel>(handle);
   if (!library || !kernel) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(modules().mutex);
   if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
@@ -425,7 +427,8 @@ CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetName(const char** name, CUkernel kernel) {
+CUresult cuKernelGetName(const char** name, CUfunction handle) {
+  const auto kernel = reinterpret_cast<CUkernel>(handle);
   if (!name || !kernel) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(modules().mutex);
   if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
@@ -433,7 +436,8 @@ CUresult cuKernelGetName(const char** name, CUkernel kernel) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes) {
+CUresult cuKernelGetParamInfo(CUfunction handle, size_t index, size_t* offset, size_t* bytes) {
+  const auto kernel = reinterpret_cast<CUkernel>(handle);
   if (!kernel) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(modules().mutex);
   if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;

@@ -93,7 +93,7 @@ std::shared_ptr<cuda::StreamHandle> capture_that_legacy_waits_for() {
   return nullptr;
 }
 
-thread_local CUstreamCaptureMode capture_mode_of_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
+thread_local int capture_mode_of_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 std::shared_ptr<cuda::StreamHandle> capture_to_heed() {
   if (capture_mode_of_thread == CU_STREAM_CAPTURE_MODE_RELAXED) return nullptr;

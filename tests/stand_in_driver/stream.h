@@ -84,7 +84,7 @@ std::shared_ptr<cuda::StreamHandle> find_stream(CUstream handle, bool null_is_pe
 std::shared_ptr<cuda::StreamHandle> capture_that_legacy_waits_for();
 
 // A thread's mode concerning captures of other threads: with RELAXED it may allocate and wait.
-extern thread_local CUstreamCaptureMode capture_mode_of_thread;
+extern thread_local int capture_mode_of_thread;
 
 // A capture that forbids this thread to allocate or wait. Null if there is none.
 std::shared_ptr<cuda::StreamHandle> capture_to_heed();

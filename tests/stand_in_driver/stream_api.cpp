@@ -137,7 +137,7 @@ CUresult cuCtxSynchronize(void) {
   return enter();
 }
 
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+CUresult cuStreamIsCapturing(CUstream stream, int* status) {
   if (const CUresult error = enter()) return error;
   if (!status) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(streams().mutex);
@@ -148,7 +148,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
   if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
     return CUDA_ERROR_INVALID_VALUE;
   }

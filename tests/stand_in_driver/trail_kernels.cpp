@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "tests/stand_in_driver/driver.h"
+
 namespace msda::stand_in {
 namespace {
 

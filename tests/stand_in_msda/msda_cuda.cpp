@@ -83,8 +83,8 @@ int64_t elements_of(const msda_tensor& tensor) {
 }
 
 // A result in row-major order in memory that is never given back: the stream copies from it when it comes to that.
-struct Result {
-  explicit Result(const msda_tensor* to) : to_(to) {
+struct KeptResult {
+  explicit KeptResult(const msda_tensor* to) : to_(to) {
     if (to == nullptr) return;
     // What makes no sense the CPU's function refuses.
     if (to->rank < 0 || to->rank > MSDA_MAX_RANK || to->dtype < 0 || to->dtype > MSDA_INT64) {
@@ -128,7 +128,7 @@ msda_status backward(const msda_call* call, const msda_tensor* grad_output, cons
   }
   static const Kernel kKernel(kDriver);
   the_kernel = &kKernel;
-  CUstreamCaptureStatus capturing{};
+  int capturing = 0;
   check(kDriver.is_capturing(stream, &capturing));
   if (capturing == CU_STREAM_CAPTURE_STATUS_NONE) check(kDriver.synchronize(stream));
   // On a GPU additions come in another order every time.
@@ -137,7 +137,7 @@ msda_status backward(const msda_call* call, const msda_tensor* grad_output, cons
   if (chosen.mode == MSDA_MODE_ATOMIC) chosen.seed = seed++;
   // The real one: for RTLD_NEXT no recorder answers.
   const auto real = reinterpret_cast<decltype(&msda_backward)>(dlsym(RTLD_NEXT, "msda_backward"));
-  const Result to_value(grad_value), to_locations(grad_sampling_locations), to_weights(grad_attention_weights);
+  const KeptResult to_value(grad_value), to_locations(grad_sampling_locations), to_weights(grad_attention_weights);
   const msda_status status = real(call, grad_output, &chosen, to_value.here(), to_locations.here(), to_weights.here());
   if (status != MSDA_OK) return status;
   for (int i = 0; i < kKernels; ++i) {
@@ -146,7 +146,7 @@ msda_status backward(const msda_call* call, const msda_tensor* grad_output, cons
     void* parameters[] = {&sum, &unit};
     check(kDriver.launch(kKernel.function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
   }
-  for (const Result* result : {&to_value, &to_locations, &to_weights}) result->store(kDriver, stream);
+  for (const KeptResult* result : {&to_value, &to_locations, &to_weights}) result->store(kDriver, stream);
   return MSDA_OK;
 }
 
