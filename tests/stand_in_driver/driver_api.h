@@ -1,6 +1,6 @@
 // The part of the CUDA driver API that the stand-in driver has, as cuda.h 13.0 declares it: the functions carry the
-// names that libcuda.so.1 exports. Structures are those of recorder/device/cuda_driver.h, whose layouts
-// tests/device/cuda_driver_test.cpp compares with cuda.h.
+// names that libcuda.so.1 exports. Structures, and functions that the project calls, are those of
+// recorder/device/cuda_driver.h, which tests/device/cuda_driver_test.cpp compares with cuda.h.
 #pragma once
 
 #include <cstddef>
