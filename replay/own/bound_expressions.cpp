@@ -21,6 +21,7 @@ namespace {
 
 // About a minute and a half of one core.
 constexpr int64_t kMostPoints = int64_t{1} << 28, kLargestDomain = int64_t{1} << 26;
+constexpr int64_t kMostStageElements = int64_t{1} << 24;  // of all stages together, 32 bytes each
 
 // Returns the value of a coordinate's expression.
 template <class Real, class Make>
@@ -100,17 +101,20 @@ msda_dtype BoundExpressions::arithmetic() const {
 void BoundExpressions::take_sizes(const analysis::Coordinates& sizes) {
   sizes_ = sizes;
   for (size_t index = 0; index < op_.op().indices.size(); ++index) take_size(index);
+  long double all_elements = 0;  // of stages
   for (size_t i = 0; i < op_.op().stages.size() + op_.op().outputs.size(); ++i) {
-    long double domain = 1, elements = 1;
+    long double domain = 1, elements = i < op_.op().stages.size() ? 1 : 0;
     for (const size_t index : sum(i).over) domain *= static_cast<long double>(sizes_[index]);
     for (const int64_t size : shape_of(sum(i))) elements *= static_cast<long double>(size);
+    all_elements += elements;
     if (domain > static_cast<long double>(kLargestDomain)) {
       throw BadInput(fmt::format("{}: the sum of {} goes over {:.3g} points; 2^26 can be examined at most", where_,
                                  name_of_sum(i), static_cast<double>(domain)));
     }
-    if (i < op_.op().stages.size() && elements > static_cast<long double>(kLargestDomain)) {
-      throw BadInput(fmt::format("{}: the stage {} has {:.3g} elements; 2^26 can be computed at most", where_,
-                                 name_of_sum(i), static_cast<double>(elements)));
+    if (all_elements > static_cast<long double>(kMostStageElements)) {
+      throw BadInput(
+          fmt::format("{}: with the stage {} there are {:.3g} elements of stages; 2^24 can be computed at most", where_,
+                      name_of_sum(i), static_cast<double>(all_elements)));
     }
   }
 }

@@ -32,6 +32,8 @@ std::unique_ptr<const OwnOperator> make_operator(adapters::UserSpec spec, const 
   }
 }
 
+constexpr size_t kLargestDefinition = 1 << 20;  // as of an adapter file
+
 // A definition in a capture that cannot be used: what does not need it works.
 class UnusableOperator final : public OwnOperator {
  public:
@@ -51,6 +53,7 @@ class UnusableOperator final : public OwnOperator {
 std::unique_ptr<const OwnOperator> make_stored(const capture::Invocation& invocation, const std::string& definition) {
   std::string why = "definition: is not one adapter with an operator";
   try {
+    if (definition.size() > kLargestDefinition) throw adapters::BadAdapterFile("definition: is larger than a megabyte");
     auto specs = adapters::parse_user_specs("definition", definition);
     if (specs.size() == 1 && specs[0].op && specs[0].op->library.empty()) {
       return std::make_unique<ExpressionOperator>(std::move(specs[0]));

@@ -130,6 +130,7 @@ def test_calls_that_are_refused(tmp_path, change, why):
 
 @pytest.mark.parametrize("definition, why", [
     ("{", "is not JSON"),
+    pytest.param(" " * (1 << 20) + "{}", "is larger than a megabyte", id="large"),
     (json.dumps({**EXAMPLE, "version": 2}), "/version is not 1"),
     (json.dumps({**EXAMPLE, "adapters": EXAMPLE["adapters"] * 2}), "is not one adapter with an operator"),
     (json.dumps({**EXAMPLE, "adapters": [{**EXAMPLE["adapters"][0], "operator": {"name": "mine", "library": "libmine.so"}}]}),

@@ -145,6 +145,9 @@ def test_numbers_that_are_not_finite(replay, tmp_path):
     ({"stages": [{"name": "z", "index": ["r"], "value": "log(score[r, 0])"}]}, "has the function log; there are exp, sqrt, abs, min, max"),
     ({"stages": [{"name": "z", "index": ["r"], "value": "max(score[r, 0])"}]}, 'where "," is expected'),
     ({"stages": [{"name": "z", "index": ["r"], "value": "score[r, 9]"}]}, "z: reads score["),
+    ({"stages": [{"name": "z", "index": ["r", "many"], "value": "score[r, 0]"}], "sizes": {"many": 1 << 20}, "outputs": [
+        {"tensor": "out", "index": ["t", "c"], "over": ["r"], "where": ["target[r] == t"], "addends": "z[r, 0] * source[r, 0, c]"}]},
+     "2^24 can be computed at most"),
     ({"stages": [{"name": "z", "index": ["r"], "value": "source[target[score[r, 0]], 0, 0]"}]}, "where integers are wanted"),
 ])
 def test_stages_that_are_refused(replay, tmp_path, operator_change, why):
