@@ -80,7 +80,7 @@ std::optional<OperatorSource> source_of(const analysis::OwnCall& call, const cap
   return OperatorSource{std::string(parts::kPythonEvaluate) + "\n\n" + parts::kPythonOwn,
                         "",
                         false,
-                        {{"dialect", call.definition().name()},
+                        {{"dialect", call.definition().schema().name()},
                          {"definition", definition->second},
                          {"scalars", scalars == facts.texts.end() ? "" : scalars->second}}};
 }

@@ -26,7 +26,7 @@ bool BoundExpressions::has_loss() const {
 }
 
 size_t BoundExpressions::loss_input(size_t output) const {
-  const std::string name = std::string(op_.gradients()[output].name()).substr(std::string_view("grad_").size());
+  const std::string name = std::string(op_.outputs()[output].name()).substr(std::string_view("grad_").size());
   const auto found = std::ranges::find(op_.spec().tensors, name, &adapters::TensorSpec::name);
   return input_of_[static_cast<size_t>(found - op_.spec().tensors.begin())];
 }

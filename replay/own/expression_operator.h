@@ -13,7 +13,7 @@
 
 namespace msda::replay {
 
-class ExpressionOperator final : public OwnOperator {
+class ExpressionOperator final : public OwnOperator, public analysis::OwnSchema {
  public:
   explicit ExpressionOperator(adapters::UserSpec spec);
 

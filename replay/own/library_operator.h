@@ -12,7 +12,7 @@
 
 namespace msda::replay {
 
-class LibraryOperator final : public OwnOperator {
+class LibraryOperator final : public OwnOperator, public analysis::OwnSchema {
  public:
   // `folder`: that of the adapter file. Throws BadInput, whose message names the library.
   LibraryOperator(adapters::UserSpec spec, const std::string& folder, LibraryProcess::Limits limits = {});

@@ -15,9 +15,12 @@ namespace msda::replay {
 // Gives a tensor of the invocation by its name; one without data and shape if it was not recorded.
 using GetOwnTensor = std::function<analysis::Tensor(const std::string& name)>;
 
-class OwnOperator : public analysis::OwnSchema {
+class OwnOperator {
  public:
-  virtual const std::string& adapter() const = 0;  // whose launches it is of
+  virtual ~OwnOperator() = default;
+
+  virtual const std::string& name() const = 0;       // "segment_sum"
+  virtual const std::string& adapter() const = 0;    // whose launches it is of
   virtual bool has_stages() const { return false; }  // intermediate tensors
   // Binds to a call, whose every term has been looked at. Throws BadInput, whose message begins with `where`.
   virtual std::shared_ptr<const analysis::OwnDefinition> bind(const capture::Invocation& invocation,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "analysis/model/call.h"
+#include "analysis/model/forward.h"
 #include "analysis/model/landing.h"
 #include "analysis/operators/own/schema.h"
 

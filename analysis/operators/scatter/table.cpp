@@ -42,7 +42,7 @@ const ScatterTable& ScatterCache::computed() {
   const std::lock_guard lock(mutex_);
   if (computed_) return *computed_;
   const FactorArithmetic by = call_.factor_arithmetics().front();
-  const size_t factors = call_.weight_names().size();
+  const size_t factors = call_.names().weights.size();
   const auto visit_all = [&](const ScatterTable::Put& put) {
     for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
       call_.send(sample, by, [&](const Contribution& contribution) {
