@@ -20,7 +20,7 @@ namespace msda::tests {
 namespace {
 
 // One in 50 elements is infinite.
-OwnedTensor drawn(msda_dtype type, const analysis::Index& shape, std::mt19937_64& random) {
+OwnedTensor random_tensor(msda_dtype type, const analysis::Index& shape, std::mt19937_64& random) {
   std::normal_distribution<double> normal;
   std::vector<double> values(static_cast<size_t>(kernels::elements_of(shape)));
   for (double& value : values) value = random() % 50 == 0 ? INFINITY : normal(random);
@@ -61,7 +61,8 @@ TEST_P(ScatterReplay, HasTheBitsOfScatterAdd) {
     for (const bool by_rows : {true, false}) {
       analysis::ScatterAddCall call;
       const analysis::Index shape{3, 400, 7, 43};
-      const OwnedTensor values = drawn(GetParam(), shape, random), self = drawn(GetParam(), {3, 3, 7, 43}, random);
+      const OwnedTensor values = random_tensor(GetParam(), shape, random),
+                        self = random_tensor(GetParam(), {3, 3, 7, 43}, random);
       analysis::OwnedTensor index("index", MSDA_INT64, by_rows ? analysis::Index{400} : shape);
       for (int64_t i = 0; i < index.view().elements(); ++i) {
         store_integer(index, i, random() % 50 == 0 ? 0 : 1);  // hundreds of addends, some, and none
@@ -82,7 +83,7 @@ TEST_P(ScatterReplay, HasTheBitsOfInterpolate) {
   for (const auto mode :
        {analysis::ResizeMode::kNearest, analysis::ResizeMode::kLinear, analysis::ResizeMode::kCubic}) {
     analysis::InterpolateCall call;
-    const OwnedTensor grad = drawn(GetParam(), {2, 5, 33, 20}, random);
+    const OwnedTensor grad = random_tensor(GetParam(), {2, 5, 33, 20}, random);
     call.mode = mode;
     call.is_for_gpu = true;
     call.grad_output = grad.view;
@@ -96,7 +97,7 @@ TEST_P(ScatterReplay, HasTheBitsOfInterpolate) {
 TEST_P(ScatterReplay, HasTheBitsOfRoiAlign) {
   for (const int64_t ratio : {0, 2}) {
     analysis::RoiAlignCall call;
-    const OwnedTensor grad = drawn(GetParam(), {30, 19, 5, 3}, random);
+    const OwnedTensor grad = random_tensor(GetParam(), {30, 19, 5, 3}, random);
     std::uniform_real_distribution<double> begin(-5, 40), end(0, 60);
     std::vector<double> boxes;
     for (int box = 0; box < 30; ++box) {
