@@ -6,7 +6,6 @@ from typing import Dict
 
 import numpy as np
 
-from . import archive_keys
 from .capture import is_bfloat16
 from .libmsda import FLOATS, INTEGERS
 
