@@ -15,7 +15,7 @@
 
 namespace msda::replay {
 
-class BoundExpressions final : public analysis::OwnDefinition {
+class BoundExpressions final : public analysis::OwnDefinition, public analysis::OwnExpressions {
  public:
   // Tensors in the order of inputs(). `sizes`: of the indices of the outputs, as they were recorded; of a call made of
   // another one, `given`, those of that one. Throws BadInput for sizes that contradict each other.
@@ -39,6 +39,7 @@ class BoundExpressions final : public analysis::OwnDefinition {
              const analysis::VisitRead& visit) const override;
   std::vector<analysis::OwnStageElement> stages_read(size_t output, int64_t flat,
                                                      const analysis::OwnCells& cells) const override;
+  const analysis::OwnExpressions* expressions() const override { return this; }
   bool has_loss() const override;
   analysis::Loss loss_at(size_t output, int64_t flat, double x) const override;
   int64_t term_count(size_t output) const override { return visits_of(op_.op().stages.size() + output); }

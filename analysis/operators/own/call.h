@@ -56,9 +56,11 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
 
-  bool has_forward() const override { return definition_->has_loss(); }
+  bool has_forward() const override {
+    return definition_->expressions() != nullptr && definition_->expressions()->has_loss();
+  }
   Loss loss_at(const ElementId& id, double x) const override {
-    return definition_->loss_at(id.gradient.place(), id.flat, x);
+    return definition_->expressions()->loss_at(id.gradient.place(), id.flat, x);
   }
 
   Slices slices(const CallSizes& sizes) const override;
@@ -70,8 +72,9 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   std::shared_ptr<const Call> outline() const override;
 
   const OwnDefinition& definition() const { return *definition_; }
+  // For a definition of expressions.
   std::vector<OwnStageElement> stages_read(const ElementId& id) const {
-    return definition_->stages_read(id.gradient.place(), id.flat, cells_of(exact_place(id)));
+    return definition_->expressions()->stages_read(id.gradient.place(), id.flat, cells_of(exact_place(id)));
   }
   // What an element adds up, each product rounded to a type, with the sample where exact arithmetic has it.
   struct NumberedAddend {

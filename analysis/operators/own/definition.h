@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "analysis/model/call.h"
-#include "analysis/model/forward.h"
 #include "analysis/model/landing.h"
+#include "analysis/operators/own/expressions.h"
 #include "analysis/operators/own/schema.h"
 
 namespace msda::analysis {
@@ -35,19 +35,6 @@ struct OwnTerm {
 };
 using VisitTerm = std::function<void(const OwnTerm&)>;
 using VisitRead = std::function<void(const OwnTerm::Input&)>;
-
-// An element of an intermediate tensor, "z" at "r 3".
-struct OwnStageElement {
-  std::string stage, place;
-  double value, computed;  // in float64; each operation rounded to the call's arithmetic
-};
-
-// Where an element's coordinate is taken to lie: exact arithmetic's cell or one beside it, and the distance from it.
-struct OwnCell {
-  int32_t cell;
-  double fraction;
-};
-using OwnCells = boost::container::static_vector<OwnCell, 3>;
 
 class OwnDefinition {
  public:
@@ -74,12 +61,8 @@ class OwnDefinition {
       for (const OwnTerm::Input& input : term.inputs) visit(input);
     });
   }
-  // Returns the elements of intermediate tensors that an element's terms read, the first ones of many.
-  virtual std::vector<OwnStageElement> stages_read(size_t, int64_t, const OwnCells&) const { return {}; }
-  // Whether the outputs are said to be derivatives, of a sum that is linear in each input that one is a gradient of.
-  virtual bool has_loss() const { return false; }
-  // Returns the part of that sum which depends on an element of the input that an output is the gradient of, at x.
-  virtual Loss loss_at(size_t /*output*/, int64_t /*flat*/, double /*x*/) const { return {}; }
+  // Returns what only expressions can say; null: the definition does not consist of them.
+  virtual const OwnExpressions* expressions() const { return nullptr; }
   // No fewer than all elements of an output have together.
   virtual int64_t term_count(size_t output) const = 0;
   virtual std::string name_of_term(size_t output, int64_t number) const = 0;

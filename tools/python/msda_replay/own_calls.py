@@ -2,8 +2,8 @@
 
 from typing import Any, Dict, Mapping, Sequence
 
-from .archive_keys import FLOATS
 from .capture import CaptureError, Invocation, Result
+from .libmsda import FLOATS
 from .own import Operator, operator_from
 
 _OTHERS = ("atol", "rtol", "kernel", "label")
