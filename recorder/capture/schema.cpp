@@ -10,25 +10,23 @@
 namespace msda::capture {
 namespace {
 
-using nlohmann::json;
-
-const json& named(const json& objects, const std::string& name) {
-  return *std::ranges::find_if(objects, [&](const json& object) { return object.at("name") == name; });
+const nlohmann::json& named(const nlohmann::json& objects, const std::string& name) {
+  return *std::ranges::find_if(objects, [&](const nlohmann::json& object) { return object.at("name") == name; });
 }
 
 // A gradient has the dimensions of its tensor, a stage without dimensions those of the gradient that it is.
-const json& dimensions_of(const json& object, const json& tensors) {
+const nlohmann::json& dimensions_of(const nlohmann::json& object, const nlohmann::json& tensors) {
   if (const auto found = object.find("dimensions"); found != object.end()) return *found;
   return dimensions_of(named(tensors, object.value("of", object.at("name").get<std::string>())), tensors);
 }
 
 std::vector<TensorSchema> schemas_in(const char* list) {
-  static const json rows = json::parse(kernels::kOperatorRows);  // which the names are views of
-  const json& row = named(rows, "msda");
+  static const nlohmann::json rows = nlohmann::json::parse(kernels::kOperatorRows);  // which the names are views of
+  const nlohmann::json& row = named(rows, "msda");
   std::vector<TensorSchema> schemas;
-  for (const json& object : row.at(list)) {
+  for (const nlohmann::json& object : row.at(list)) {
     TensorSchema schema{object.at("name").get_ref<const std::string&>(), {}, object.value("type", "") == "integer"};
-    for (const json& dimension : dimensions_of(object, row.at("tensors"))) {
+    for (const nlohmann::json& dimension : dimensions_of(object, row.at("tensors"))) {
       schema.dimensions.push_back(dimension.get_ref<const std::string&>());
     }
     schemas.push_back(std::move(schema));

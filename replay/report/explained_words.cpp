@@ -52,7 +52,7 @@ std::vector<std::string> cells_of(const std::string& row) {
 std::vector<std::vector<std::string>> table_in(std::string_view text) {
   std::vector<std::vector<std::string>> table;
   for (const std::string& line : lines_of(text)) {
-    if (line.starts_with("|") && !line.starts_with("|-")) table.push_back(cells_of(line));
+    if (line.starts_with("| ")) table.push_back(cells_of(line));
   }
   return table;
 }
@@ -79,7 +79,7 @@ std::string as_list(const std::string& text) {
   std::string list;
   std::vector<std::string> header;
   for (const std::string& line : lines_of(text)) {
-    if (!line.starts_with("|")) {
+    if (!line.starts_with("| ") && !line.starts_with("|-")) {  // "|x|" may begin a line of text
       header.clear();
       list += line + "\n";
     } else if (header.empty()) {
