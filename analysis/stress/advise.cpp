@@ -90,8 +90,7 @@ double tolerance_of_all_but(double share, std::vector<double> needed, int64_t sl
   return std::max(needed.front(), begin + scale * beyond);
 }
 
-std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, const Tolerance& tolerance,
-                                const Mask& mask, int64_t most) {
+std::vector<Fault> plant_faults(const Call& call, const Tolerance& tolerance, const Mask& mask, int64_t most) {
   const Precision precision = Precision::of(MSDA_FLOAT64);
   const auto cache = call.new_cache();
   std::map<std::pair<std::string, std::string>, Fault> faults;

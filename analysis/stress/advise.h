@@ -26,9 +26,9 @@ struct Fault {
   int64_t tried = 0, found = 0;  // elements that it changes; those that the test then finds out of tolerance
 };
 inline constexpr char kZeroThroughout[] = "it were zero throughout";
-// Returns the operator's mistakes (Call::mistakes), and those of whole tensors: zeros, a tenth too large, the other
-// sign. `most`: elements of each gradient in which they are tried.
-std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, const Tolerance& tolerance,
-                                const Mask& mask, int64_t most);
+
+// Returns the operator's mistakes (Hypotheses::mistakes) under the recorded conventions, and those of whole tensors:
+// zeros, a tenth too large, the other sign. `most`: elements of each gradient in which they are tried.
+std::vector<Fault> plant_faults(const Call& call, const Tolerance& tolerance, const Mask& mask, int64_t most);
 
 }  // namespace msda::analysis::stress

@@ -136,7 +136,7 @@ int run_advise(const AdviseOptions& options) {
   stress::Plan plan = simulated.plan;
   const analysis::Tolerance own = plan.criterion.tolerance;
   const auto faults_of = [&](const analysis::Tolerance& tolerance, const stress::Mask& mask) {
-    return stress::plant_faults(call, plan.observed, tolerance, mask, kElements);
+    return stress::plant_faults(call, tolerance, mask, kElements);
   };
 
   Json advice = describe(simulated, options);

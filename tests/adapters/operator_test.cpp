@@ -59,7 +59,8 @@ TEST(UserOperator, Reads) {
   const auto texts = [](const AddendSpec& addend) {
     std::string text = addend.negative ? "-" : "+";
     for (const Expression& input : addend.inputs) text += "[" + input.text() + "]";
-    for (const auto& [divides, factor] : addend.weights) text += (divides ? "/{" : "*{") + factor.text() + "}";
+    for (const auto& [divides, factor, is_rounded] : addend.weights)
+      text += (divides ? "/{" : "*{") + factor.text() + "}";
     std::erase(text, ' ');
     return text;
   };

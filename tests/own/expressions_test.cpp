@@ -218,10 +218,10 @@ TEST(OwnExpressions, CoordinatesOfPoints) {
   const auto precision = analysis::Precision::of(MSDA_FLOAT32), exact = analysis::Precision::of(MSDA_FLOAT64);
   for (int64_t flat = 0; flat < 18; ++flat) {
     const analysis::ElementId id{call.gradients()[0], flat, {}};
-    const auto element = call.element({}, id, {}, {precision, precision}, nullptr, *cache);
+    const auto element = call.element(id, {}, {precision, precision}, nullptr, *cache);
     EXPECT_LE(std::abs(in_float32[static_cast<size_t>(flat)] - element.value), element.bound());
     EXPECT_LE(element.bound(), 2e-5 * (1 + element.cancelled));
-    EXPECT_LE(call.element({}, id, {}, {exact, exact}, nullptr, *cache).bound(), 1e-13 * (1 + element.cancelled));
+    EXPECT_LE(call.element(id, {}, {exact, exact}, nullptr, *cache).bound(), 1e-13 * (1 + element.cancelled));
   }
   // A condition that is not looked up lets the same points through.
   std::string tried = kSplats;
@@ -248,7 +248,7 @@ TEST(OwnExpressions, WeightsThatCancel) {
     const float x = recorded.floats.at("x").second[static_cast<size_t>(i)];
     const float v = recorded.floats.at("v").second[static_cast<size_t>(i)];
     const float scaled = x * 1000.5f, cancelled = scaled - x * 1000.0f, computed = v * cancelled;
-    const auto element = call.element({}, {call.gradients()[0], i, {}}, {}, {precision, precision}, nullptr, *cache);
+    const auto element = call.element({call.gradients()[0], i, {}}, {}, {precision, precision}, nullptr, *cache);
     EXPECT_LE(std::abs(computed - element.value), element.bound());
     EXPECT_LE(element.bound(), 1e-3 * std::abs(element.value));
     farthest = std::max(farthest, std::abs(computed - element.value) / std::abs(element.value));
@@ -269,7 +269,7 @@ TEST(OwnExpressions, ConditionsInDoubt) {
   const auto cache = call.new_cache();
   const auto bound_in = [&](msda_dtype type) {
     const auto precision = analysis::Precision::of(type);
-    const auto element = call.element({}, {call.gradients()[0], 0, {}}, {}, {precision, precision}, nullptr, *cache);
+    const auto element = call.element({call.gradients()[0], 0, {}}, {}, {precision, precision}, nullptr, *cache);
     EXPECT_EQ(element.value, 8);
     return element.bound();
   };
