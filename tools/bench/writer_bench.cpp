@@ -172,7 +172,10 @@ Written write_capture(const Options& options, const Invocation& invocation, int 
     warm.give(invocation.pages());
     if (filled.insert(block->offset()).second) invocation.fill(block->memory());
     Invocation::mark(block->memory(), invocation.bytes(), number);
-    spool.append(spool::Begin{number, 0, {{"kernel", "bench"}, {"dialect", "deformable_detr"}}, {}, {}, {}});
+    spool::Begin begin;
+    begin.invocation = number;
+    begin.texts = {{"kernel", "bench"}, {"dialect", "deformable_detr"}};
+    spool.append(begin);
     for (const Tensor& tensor : invocation.tensors()) {
       spool.append(spool::Tensor{number,
                                  0,
