@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "analysis/model/call.h"
 #include "analysis/model/landing.h"
+#include "analysis/operators/msda/call.h"
 
 namespace msda::analysis {
 
