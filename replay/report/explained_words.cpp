@@ -10,7 +10,7 @@
 namespace msda::replay {
 namespace {
 
-std::vector<std::string> lines_of(std::string_view text) {
+std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -51,7 +51,7 @@ std::vector<std::string> cells_of(const std::string& row) {
 // Returns the rows of cells of a text's table, the header first.
 std::vector<std::vector<std::string>> table_in(std::string_view text) {
   std::vector<std::vector<std::string>> table;
-  for (const std::string& line : lines_of(text)) {
+  for (const std::string& line : split_lines(text)) {
     if (line.starts_with("| ")) table.push_back(cells_of(line));
   }
   return table;
@@ -64,7 +64,7 @@ struct Section {
 // Returns the sections below headings of two signs.
 std::vector<Section> sections_of(std::string_view page) {
   std::vector<Section> sections;
-  for (const std::string& line : lines_of(page)) {
+  for (const std::string& line : split_lines(page)) {
     if (line.starts_with("## ")) {
       sections.push_back({line.substr(3), ""});
     } else if (!sections.empty()) {
@@ -78,7 +78,7 @@ std::vector<Section> sections_of(std::string_view page) {
 std::string as_list(const std::string& text) {
   std::string list;
   std::vector<std::string> header;
-  for (const std::string& line : lines_of(text)) {
+  for (const std::string& line : split_lines(text)) {
     if (!line.starts_with("| ") && !line.starts_with("|-")) {  // "|x|" may begin a line of text
       header.clear();
       list += line + "\n";

@@ -125,14 +125,12 @@ TEST(UserOperator, Refuses) {
   refuses("/outputs/0/index", {"i"}, "has 1 names, and y has 2 dimensions");
   refuses("/outputs/0/index", {"i", "i"}, "there twice");
   refuses("/outputs/0/index", {"n", "c"}, "has another meaning");
-  refuses("/outputs/0/over", {"r", "k", "i"}, "is an index of the output");
+  refuses("/outputs/0/over", {"r", "k", "i"}, "is an index of the tensor");
   refuses("/outputs/0/over", {"a", "b", "d", "e", "f", "g", "h"}, "one index too many");
   refuses("/outputs/0/channels", {"r"}, "is no index of the output");
   refuses("/outputs/0/where/0", "row[r] = i", "has no comparison");
   refuses("/outputs/0/where/0", "row[r, 1] == i", "row has 1 dimensions, not 2");
-  refuses("/outputs/0/where/0", "x[r, c] == 0", "x has no integers");
-  refuses("/outputs/0/where/0", "alpha == 0", "alpha is no integer");
-  refuses("/outputs/0/where/0", "p.fraction == 0", "p.fraction is no integer");
+  refuses("/outputs/0/where/0", "x[r, c] == 0", "is a channel");
   refuses("/outputs/0/where/0", "mask[r] == 0", "of type uint8");
   refuses("/outputs/0/where/0", "c == row[r]", "the addends of all channels are the same");
   refuses("/outputs/0/start", "x[r, c]", "there is no \"r\" here");
@@ -141,8 +139,6 @@ TEST(UserOperator, Refuses) {
   refuses("/outputs/0/addends", "x[r]", "x has 2 dimensions, not 1");
   refuses("/outputs/0/addends", "z[r]", "no tensor \"z\"");
   refuses("/outputs/0/addends", "q * x[r, c]", "there is no \"q\" here; there are i, c, r, k, p.cell");
-  refuses("/outputs/0/addends", "1 / x[r, c]", "divides by");
-  refuses("/outputs/0/addends", "(x[r, c] + 1) * alpha", "stand in no parentheses");
   refuses("/outputs/0/addends", "x[x[r, c], c]", "where integers are wanted");
   refuses("/outputs/0/addends", "x[r, alpha]", "that is no integer");
   refuses("/outputs/0/addends", "x[r, p.fraction]", "that is no integer");
@@ -156,6 +152,18 @@ TEST(UserOperator, Refuses) {
   Json json = operator_file();
   json["adapters"][0]["dialect"] = "msda_triton";
   EXPECT_THROW(parse_operator(json), BadAdapterFile);
+}
+
+// Real numbers may be compared, and what is computed of floating-point tensors is a weight.
+TEST(UserOperator, ComputesOfRealNumbers) {
+  for (const auto& [pointer, value] : {std::pair{"/outputs/0/where/0", "alpha == 0"},
+                                       {"/outputs/0/where/0", "p.fraction == 0"},
+                                       {"/outputs/0/addends", "1 / x[r, c]"},
+                                       {"/outputs/0/addends", "(x[r, c] + 1) * alpha"}}) {
+    Json json = operator_file();
+    json["adapters"][0]["operator"][Json::json_pointer(pointer)] = value;
+    EXPECT_NO_THROW(parse_operator(json)) << pointer << " " << value;
+  }
 }
 
 TEST(UserOperator, DamagedOnes) {

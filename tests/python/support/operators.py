@@ -156,8 +156,7 @@ def scattering_call(variant, defaults, gradient, sizes, /, **more):
     arrays = {name: tensors.pop(name) for name in tuple(tensors) if isinstance(tensors[name], np.ndarray)}
     before = {gradient: arrays.pop(f"before_{gradient}")} if f"before_{gradient}" in arrays else {}
     outputs = {gradient: arrays.pop(gradient)}
-    facts = {name: repr(value) if isinstance(value, float) else value for name, value in tensors.items()}
-    return Invocation(arrays, outputs, "", outputs_before=before, facts={**sizes(outputs[gradient], facts), **facts})
+    return Invocation(arrays, outputs, "", outputs_before=before, facts={**sizes(outputs[gradient], tensors), **tensors})
 
 
 def scatter_add_call(variant, /, **more):
@@ -187,12 +186,11 @@ def msda_call(variant):
 
 
 def archive_of(call, operator):
-    """The members of an archive that says the same of a call: a capture holds numbers that are not whole as texts."""
+    """The members of an archive that says the same of a call."""
     own = {name: getattr(call, name) for name in ("dialect", "padding_mode", "align_corners")} if call.dialect else {"operator": operator}
     results = {f"{section}_{name}": array for section, tensors in (("observed", call.outputs), ("before", call.outputs_before))
                for name, array in tensors.items()}
-    facts = {name: float(value) if "scale_" in f"{name}_" and isinstance(value, str) else value for name, value in call.facts.items()}
-    return {**call.inputs, **own, **facts, **results}
+    return {**call.inputs, **own, **call.facts, **results}
 
 
 # --- The rows.
