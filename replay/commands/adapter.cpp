@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -109,6 +110,27 @@ std::vector<std::string> parts_of(const std::string& text) {
   return parts;
 }
 
+// "at::native::k" becomes "at", "native", "k".
+std::vector<std::string> scopes_of(const std::string& name) {
+  std::vector<std::string> scopes(1);
+  for (const char c : name) {
+    if (c != ':') {
+      scopes.back() += c;
+    } else if (!scopes.back().empty()) {
+      scopes.emplace_back();
+    }
+  }
+  return scopes;
+}
+
+// Returns a regular expression of the compiled name. In C++ each part has its length before it; a function of extern
+// "C" has its name alone.
+std::string pattern_of(const std::vector<std::string>& scopes) {
+  std::string parts;
+  for (const std::string& scope : scopes) parts += fmt::format("{}{}", scope.size(), scope);
+  return scopes.size() > 1 ? fmt::format("^_ZN{}[EI]", parts) : fmt::format("^(_Z{}|{}$)", parts, scopes[0]);
+}
+
 Json adapter_of(const std::string& signature) {
   const size_t open = signature.find('('), close = signature.rfind(')');
   const std::vector<std::string> before = words_in(signature.substr(0, open));
@@ -116,7 +138,8 @@ Json adapter_of(const std::string& signature) {
     throw BadInput(fmt::format(
         "\"{}\" is no signature; give one such as 'void k(int rows, const float* src, float* out)'", signature));
   }
-  const std::string& kernel = before.back();
+  const std::vector<std::string> scopes = scopes_of(before.back());
+  const std::string& kernel = scopes.back();
   Json parameters = Json::array(), tensors = Json::array();
   for (const std::string& text : parts_of(signature.substr(open + 1, close - open - 1))) {
     const Parameter parameter = parameter_of(text, parameters.size());
@@ -138,19 +161,26 @@ Json adapter_of(const std::string& signature) {
           {{"name", parameter.name}, {"type", "bytes"}, {"size", fmt::format("sizeof({})", parameter.type)}});
     }
   }
-  // A function of C++ has its length before its name, one of extern "C" nothing.
   return {{"name", kernel},
-          {"kernel", fmt::format("^(_Z{}{}|{}$)", kernel.size(), kernel, kernel)},
+          {"kernel", pattern_of(scopes)},
           {"parameters", std::move(parameters)},
           {"tensors", std::move(tensors)}};
 }
 
 std::vector<std::byte> contents_of_cubin(const std::string& path) {
+  constexpr uintmax_t kLargest = uintmax_t{1} << 30;
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind == std::filesystem::file_type::not_found) throw BadInput(fmt::format("{}: cannot read it", path));
+  if (kind != std::filesystem::file_type::regular) throw BadInput(fmt::format("{}: is not a file", path));
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error || size > kLargest) throw BadInput(fmt::format("{}: is larger than a gibibyte, which no cubin is", path));
+  std::vector<std::byte> contents(size);
   std::ifstream file(path, std::ios::binary);
-  const std::vector<char> read{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) throw BadInput(fmt::format("{}: cannot read it", path));
-  const auto* begin = reinterpret_cast<const std::byte*>(read.data());
-  return {begin, begin + read.size()};
+  if (!file.read(reinterpret_cast<char*>(contents.data()), static_cast<std::streamsize>(size))) {
+    throw BadInput(fmt::format("{}: cannot read it", path));
+  }
+  return contents;
 }
 
 // Compiled code has the sizes of parameters, and nothing says whether eight bytes are a pointer.

@@ -1,6 +1,7 @@
 """msda-replay adapter: a file to fill in, from a signature, or from a cubin."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -41,11 +42,24 @@ def test_types(replay):
         ("x", "input", "float16"), ("y", "output", "bfloat16"), ("m", "input", "uint8")]
 
 
+@pytest.mark.parametrize("name, compiled", [
+    ("k", "_Z1kPf"), ("k", "k"), ("at::native::sum_rows", "_ZN2at6native8sum_rowsEPf"), ("at::native::sum_rows", "_ZN2at6native8sum_rowsIfEEvPT_"),
+])
+def test_the_pattern_fits_the_compiled_name(replay, name, compiled):
+    """Names as GCC and nvcc compile them: free, extern "C", in namespaces, and there as templates."""
+    (adapter,) = json.loads(replay("adapter", f"void {name}(float* x)", expect=0).out)["adapters"]
+    assert re.search(adapter["kernel"], compiled) and not re.search(adapter["kernel"], "_ZN5other1kEPf")
+    assert adapter["name"] == name.split("::")[-1]
+
+
 @pytest.mark.parametrize("arguments, why", [
     ((), "give either a signature or --cubin FILE"),
     (("nothing",), "is no signature; give one such as"),
     (("void k(int,,int)",), "parameter 1 of the signature has no type"),
     (("--cubin", "none.cubin"), "none.cubin: cannot read it"),
+    (("--cubin", "/dev/zero"), "/dev/zero: is not a file"),
+    (("--cubin", "/tmp"), "/tmp: is not a file"),
+    (("--cubin", __file__), "is no cubin"),
 ])
 def test_what_is_refused(replay, arguments, why):
     refused = replay("adapter", *arguments, expect=2).err
