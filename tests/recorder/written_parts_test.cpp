@@ -140,6 +140,25 @@ TEST(WrittenParts, NumbersThatDecideNothingAreFound) {
   EXPECT_EQ(launches.next({6, 0x9999'AAAA'BBBB'CCCC}, all_of(200)), "?");
 }
 
+// The last bytes of a number may be those that were there before.
+TEST(WrittenParts, LaunchesAreJoinedThoughTheyDidNotChangeTheSameBytes) {
+  Launches launches;
+  launches.next({5, 0x1111'2222'3333'4444}, {3, 98, 90});
+  launches.next({5, 0x5555'6666'7777'8888}, {2, 99, 90});
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5, 0x9999'AAAA'BBBB'CCCC}, {1, 97, 90}), "0+0:112");
+  EXPECT_EQ(launches.next({6, 0x9999'AAAA'BBBB'CCCC}, {1, 97, 90}), "?");
+}
+
+// A digest covers units of 16 bytes.
+TEST(WrittenParts, LaunchesThatChangedOtherUnitsAreNotJoined) {
+  Launches launches;
+  launches.next({5, 0x1111'2222'3333'4444}, {0, 96, 90});
+  launches.next({5, 0x5555'6666'7777'8888}, {0, 97, 90});
+  launches.skip(64);
+  EXPECT_EQ(launches.next({5, 0x9999'AAAA'BBBB'CCCC}, {0, 96, 90}), "?");
+}
+
 // Two launches of other sizes changed as much, as the rest was in memory before: a later, larger one is digested whole.
 TEST(WrittenParts, ANumberThatMayBeASizeIsNotIndifferent) {
   Launches launches;

@@ -26,9 +26,6 @@ namespace {
 
 using Row = spool::TrailRow;
 
-constexpr uint64_t down(uint64_t address) { return address / kChangedUnit * kChangedUnit; }
-constexpr uint64_t up(uint64_t address) { return down(address + kChangedUnit - 1); }
-
 }  // namespace
 
 Trail& Trail::instance() {

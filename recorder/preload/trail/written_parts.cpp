@@ -59,14 +59,21 @@ uint64_t hash_of(const std::vector<std::byte>& bytes) {
   return hash;
 }
 
+// Returns whether a digest of either covers the same memory. The last bytes of a number often stay as they are, so that
+// launches that write the same numbers seldom change the same bytes.
+bool cover_same(const WrittenParts& a, const WrittenParts& b) {
+  return std::ranges::equal(a, b, [](const WrittenPart& x, const WrittenPart& y) {
+    return x.pointer == y.pointer && down(x.begin) == down(y.begin) && up(x.end) == up(y.end);
+  });
+}
+
 }  // namespace
 
 std::string text_of(const WrittenParts& parts) {
   std::string text;
   for (const WrittenPart& part : parts) {
-    text += (text.empty() ? "" : " ") + std::to_string(part.pointer) + "+" +
-            std::to_string(part.begin / kChangedUnit * kChangedUnit) + ":" +
-            std::to_string((part.end + kChangedUnit - 1) / kChangedUnit * kChangedUnit);
+    text += (text.empty() ? "" : " ") + std::to_string(part.pointer) + "+" + std::to_string(down(part.begin)) + ":" +
+            std::to_string(up(part.end));
   }
   return text;
 }
@@ -185,7 +192,7 @@ bool LaunchVariant::is_seen_to_differ(size_t word, uint64_t value) {
 // that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but
 // sizes stand in more words than that. Returns whether `joining` is of this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) const {
-  if (joining.bytes.size() != kind.bytes.size() || joining.parts_ != kind.parts_ || joining.is_odd_ || kind.is_odd_)
+  if (joining.bytes.size() != kind.bytes.size() || !cover_same(joining.parts_, kind.parts_) || joining.is_odd_ || kind.is_odd_)
     return false;
   constexpr int kMostOfRandom = 3;
   std::vector<bool> indifferent = kind.is_indifferent_;
@@ -224,7 +231,7 @@ void FunctionLaunches::join_alike(uint64_t row) {
     if (std::ranges::any_of(kinds_, [&](LaunchVariant* kind) { return take(*kind); })) continue;
     size_t alike = 0;  // how many wrote equal parts
     for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_ && kinds_.size() < kMostKinds; ++i) {
-      alike += variants_[i]->parts_ == joining.parts_;
+      alike += cover_same(variants_[i]->parts_, joining.parts_);
       if (alike > kMostAlike) break;
       if (!take(*variants_[i])) continue;
       kinds_.push_back(variants_[i].get());

@@ -16,6 +16,10 @@
 
 namespace msda::record {
 
+// The beginning and the end of the units of memory that are digested together.
+constexpr uint64_t down(uint64_t address) { return address / kChangedUnit * kChangedUnit; }
+constexpr uint64_t up(uint64_t address) { return down(address + kChangedUnit - 1); }
+
 // Bytes from an address among the parameters on, starting at the multiple of 16 at or before it.
 struct WrittenPart {
   uint32_t pointer = 0;  // its offset in the parameters
