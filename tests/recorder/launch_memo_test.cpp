@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
+#include <random>
 #include <vector>
 
 namespace msda::record {
@@ -82,6 +84,46 @@ TEST_F(LaunchMemoTest, FindsEqualLaunchesAlone) {
   EXPECT_EQ(find(kFirst, 0, /*number=*/2), nullptr);
   EXPECT_EQ(find(kFirst, 0, 1, /*grid=*/2), nullptr);
   EXPECT_EQ(find(kFirst), launch);
+}
+
+TEST_F(LaunchMemoTest, FindsTheKernelsLastLaunch) {
+  EXPECT_EQ(find(kFirst), nullptr);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), nullptr);
+  remember(kFirst);
+  const auto last = remember(kFirst + 16);
+  find(kFirst + 32);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), last);
+  find(kFirst, 0, 1, /*grid=*/2);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), nullptr);
+  allocate(kSecond);
+  find(kFirst + 32);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), nullptr);
+}
+
+// What an earlier launch spares must change nothing: words that became addresses, moved, or are none any more.
+TEST_F(LaunchMemoTest, WordsAreTheSameWithAnEarlierLaunchAndWithout) {
+  allocate(kSecond);
+  const std::array<uint64_t, 6> values{0, 7, kFirst, kFirst + 64, kSecond, uint64_t{0xABCD'EF01} << 32};
+  std::mt19937 random(1);
+  const auto draw = [&](std::vector<std::byte> bytes, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(bytes.data() + 8 * (random() % 12), &values[random() % values.size()], 8);
+    }
+    return bytes;
+  };
+  for (int i = 0; i < 200; ++i) {
+    const auto before = draw(std::vector<std::byte>(100), 12), now = draw(before, i % 8);
+    const LaunchWords earlier = words_of(before, memory_), plain = words_of(now, memory_);
+    const LaunchWords spared = words_of(now, memory_, {before, &earlier});
+    EXPECT_EQ(spared.bytes, plain.bytes);
+    EXPECT_EQ(spared.place, plain.place);
+    ASSERT_EQ(spared.pointers.size(), plain.pointers.size());
+    for (size_t k = 0; k < plain.pointers.size(); ++k) {
+      EXPECT_EQ(spared.pointers[k].offset, plain.pointers[k].offset);
+      EXPECT_EQ(spared.pointers[k].address, plain.pointers[k].address);
+      EXPECT_EQ(spared.pointers[k].region.address, plain.pointers[k].region.address);
+    }
+  }
 }
 
 TEST_F(LaunchMemoTest, MissingParametersAreNoZeros) {

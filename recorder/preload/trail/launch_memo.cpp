@@ -55,6 +55,11 @@ void LaunchMemo::enter(const Launched& launched, const Layout& layout, std::span
   const size_t count = std::min(bytes_, is_read.size());
   for (size_t i = 0; i < count; ++i) parameters[i] &= is_read[i];
   hash_ = hash_of_key(key_);
+  hash_of_header_ = hash_of_key(std::span(key_).first(kHeader));
+}
+
+bool LaunchMemo::Entry::holds(uint64_t words_version_now) const {
+  return words_version == words_version_now && launches_version == launch->launches->version();
 }
 
 std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) {
@@ -62,14 +67,19 @@ std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) {
   if (found == entries_.end()) {
     const auto before = entries_before_.find(hash_);
     if (before == entries_before_.end()) return nullptr;
-    size_ += before->second.key.size();
+    size_ += before->second.launch->key.size();
     found = entries_.insert(entries_before_.extract(before)).position;
   }
   const Entry& entry = found->second;
-  const bool holds =
-      entry.words_version == words_version && entry.launches_version == entry.launch->launches->version();
-  const bool is_same = entry.key.size() == key_.size() && std::memcmp(entry.key.data(), key_.data(), key_.size()) == 0;
-  return holds && is_same ? entry.launch : nullptr;
+  return entry.holds(words_version) && entry.launch->key == key_ ? entry.launch : nullptr;
+}
+
+std::shared_ptr<FoundLaunch> LaunchMemo::find_alike(uint64_t words_version) const {
+  const auto found = last_.find(hash_of_header_);
+  if (found == last_.end() || !found->second.holds(words_version)) return nullptr;
+  const std::vector<std::byte>& key = found->second.launch->key;
+  const bool is_same = key.size() == key_.size() && std::equal(key.begin(), key.begin() + kHeader, key_.begin());
+  return is_same ? found->second.launch : nullptr;
 }
 
 // Forgets at times what was not found since it did so last: a program that repeats little must not fill the memory.
@@ -80,8 +90,12 @@ void LaunchMemo::keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_versio
     entries_before_ = std::exchange(entries_, {});
     size_ = 0;
   }
+  launch->key = key_;
   const uint64_t launches_version = launch->launches->version();
-  entries_.emplace(hash_, Entry{key_, std::move(launch), words_version, launches_version});
+  if (last_.size() >= kMost) last_.clear();
+  const Entry entry{std::move(launch), words_version, launches_version};
+  last_.insert_or_assign(hash_of_header_, entry);
+  entries_.emplace(hash_, entry);
   size_ += key_.size();
 }
 
@@ -89,13 +103,14 @@ void LaunchMemo::forget() {
   entries_before_.erase(hash_);
   const auto found = entries_.find(hash_);
   if (found == entries_.end()) return;
-  size_ -= found->second.key.size();
+  size_ -= found->second.launch->key.size();
   entries_.erase(found);
 }
 
 void LaunchMemo::clear() {
   entries_.clear();
   entries_before_.clear();
+  last_.clear();
   size_ = 0;
 }
 

@@ -39,6 +39,7 @@ struct FoundLaunch {
   bool has_notes = true;           // some of its memory gets rows of its own: fresh memory once, the host's each time
   bool may_write_anywhere = true;  // else only what it wrote before, as far as is known
   bool is_passing = false;         // the next equal launch may differ from it, and nothing shows that
+  std::vector<std::byte> key;      // by which LaunchMemo finds it
 };
 
 // Remembers what launches with equal parameters, kernel and configuration have in common, while the same memory is
@@ -52,6 +53,12 @@ class LaunchMemo {
   // Returns what is known of it; null if nothing is, or if that may be outdated. `words_version` is that of
   // version_of_words().
   std::shared_ptr<FoundLaunch> find(uint64_t words_version);
+  // Returns the last launch of this kernel and configuration, whatever its parameters; null as find() does.
+  std::shared_ptr<FoundLaunch> find_alike(uint64_t words_version) const;
+  // Returns the parameters of a launch that is remembered, as parameters() does of the one that comes.
+  std::span<const std::byte> parameters_of(const FoundLaunch& launch) const {
+    return std::span(launch.key).subspan(kHeader, bytes_);
+  }
   // keep() remembers this for the launch that comes, in place of what was known of it; forget() forgets that.
   void keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version);
   void forget();
@@ -60,15 +67,16 @@ class LaunchMemo {
  private:
   static constexpr size_t kHeader = 64;  // bytes: the kernel and the configuration
   struct Entry {
-    std::vector<std::byte> key;
     std::shared_ptr<FoundLaunch> launch;
     uint64_t words_version, launches_version;
+    bool holds(uint64_t words_version_now) const;
   };
   std::unordered_map<uint64_t, Entry> entries_, entries_before_;  // by the hash of the key
+  std::unordered_map<uint64_t, Entry> last_;                      // by the hash of the header
   size_t size_ = 0;                                               // of the keys of entries_
   std::vector<std::byte> key_;                                    // of the launch that comes
   size_t bytes_ = 0;                                              // of its parameters
-  uint64_t hash_ = 0;
+  uint64_t hash_ = 0, hash_of_header_ = 0;
 };
 
 }  // namespace msda::record

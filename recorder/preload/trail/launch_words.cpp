@@ -57,20 +57,27 @@ Mappings& mappings() {
 
 }  // namespace
 
-LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory) {
+LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory, const EarlierWords& earlier) {
   Mappings& of_process = mappings();
   const uint64_t passing_before = memory.passing();
   LaunchWords words;
   words.bytes = std::move(parameters);
-  constexpr size_t kWord = sizeof(uint64_t);
+  const bool has_earlier = earlier.words != nullptr && earlier.parameters.size() == words.bytes.size();
+  size_t pointer = 0;  // of the earlier launch
   for (size_t at = 0; at + kWord <= words.bytes.size(); at += kWord) {
-    uint64_t word = 0;
-    std::memcpy(&word, words.bytes.data() + at, kWord);
+    const uint64_t word = word_at(words.bytes, at);
     constexpr uint64_t kLeast = uint64_t{1} << 32;  // below that no driver has memory that several devices see
     if (word < kLeast) continue;
-    const auto region = memory.find(word);
-    if (!region && !of_process.has(word)) continue;
-    if (region) words.pointers.push_back({static_cast<uint32_t>(at), word, *region});
+    if (has_earlier && word_at(earlier.parameters, at) == word) {
+      if (word_at(earlier.words->bytes, at) == word) continue;  // no address
+      const auto& pointers = earlier.words->pointers;
+      while (pointer < pointers.size() && pointers[pointer].offset < at) ++pointer;
+      if (pointer < pointers.size() && pointers[pointer].offset == at) words.pointers.push_back(pointers[pointer]);
+    } else {
+      const auto region = memory.find(word);
+      if (!region && !of_process.has(word)) continue;
+      if (region) words.pointers.push_back({static_cast<uint32_t>(at), word, *region});
+    }
     words.place = (words.place ^ word) * 0x9E3779B97F4A7C15;
     std::memcpy(words.bytes.data() + at, &spool::TrailRow::kAddress, kWord);
   }

@@ -1,8 +1,10 @@
 // The parameters of a launch, and which of their words are addresses.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -10,6 +12,14 @@
 #include "recorder/spool/messages.h"
 
 namespace msda::record {
+
+inline constexpr size_t kWord = sizeof(uint64_t);
+// Returns the word at this offset; bytes beyond the end count as 0.
+inline uint64_t word_at(std::span<const std::byte> bytes, size_t offset) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + offset, std::min(kWord, bytes.size() - offset));
+  return word;
+}
 
 // An address among the parameters.
 struct PointerWord {
@@ -26,9 +36,15 @@ struct LaunchWords {
   bool is_passing = false;
 };
 
-// Finds the 8-byte words, at multiples of 8, that are addresses of devices' memory or of the process' memory. Call it
-// after memory.enter().
-LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory);
+// A launch of the same kernel, found at the same version_of_words(), and its parameters.
+struct EarlierWords {
+  std::span<const std::byte> parameters;
+  const LaunchWords* words = nullptr;  // null: there is none
+};
+
+// Finds the 8-byte words, at multiples of 8, that are addresses of devices' memory or of the process' memory. Words
+// that equal those of an earlier launch are not looked up again. Call it after memory.enter().
+LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory, const EarlierWords& earlier = {});
 
 // Returns a number that changes whenever equal parameters may have other words.
 uint64_t version_of_words(const MemoryMap& memory);

@@ -283,15 +283,24 @@ std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWor
   return ranges;
 }
 
-// Looks up a launch that was not seen before, or that may have changed.
-std::shared_ptr<FoundLaunch> Trail::look_up(const Launched& launched, Function& function) {
+// Looks up a launch that was not seen before, or that may have changed. Most of its parameters are often those of the
+// kernel's last launch.
+std::shared_ptr<FoundLaunch> Trail::look_up(const Launched& launched, Function& function, uint64_t words_version) {
   const RelaxedCapture relaxed;
   memory_.enter();
   const auto parameters = memo_.parameters();
-  auto launch = std::make_shared<FoundLaunch>(words_of({parameters.begin(), parameters.end()}, memory_));
+  const auto alike = memo_.find_alike(words_version);
+  const EarlierWords earlier =
+      alike != nullptr ? EarlierWords{memo_.parameters_of(*alike), &alike->words} : EarlierWords();
+  auto launch = std::make_shared<FoundLaunch>(words_of({parameters.begin(), parameters.end()}, memory_, earlier));
+  launch->may_write_anywhere = function.may_write_anywhere;
+  if (alike != nullptr) {
+    launch->row = alike->row;
+    launch->launches = alike->launches;
+    return launch;
+  }
   launch->row.kernel = function.entry;
   launch->row.configuration = rows_.configuration(launched);
-  launch->may_write_anywhere = function.may_write_anywhere;
   launch->launches =
       &function.launches.try_emplace(launch->row.configuration, function.draws_random_numbers).first->second;
   return launch;
@@ -309,7 +318,7 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     memo_.enter(launched, function.kernel.layout, function.read, &function);
     const uint64_t version = version_of_words(memory_);  // before: the look-up itself may change it
     const auto known = memo_.find(version);
-    const auto launch = known != nullptr ? known : look_up(launched, function);
+    const auto launch = known != nullptr ? known : look_up(launched, function, version);
     begin(*launch, ticket);
     if (launch->is_passing) {
       memo_.forget();

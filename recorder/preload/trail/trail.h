@@ -104,7 +104,7 @@ class Trail {
   Function& function_of(cuda::Context context, cuda::Function function);
   void forget_functions();
   bool is_wanted(Function& function, Recording& ours);
-  std::shared_ptr<FoundLaunch> look_up(const Launched& launched, Function& function);
+  std::shared_ptr<FoundLaunch> look_up(const Launched& launched, Function& function, uint64_t words_version);
   uint16_t stream_number(cuda::Context context, cuda::Stream stream);
   uint16_t stream_number(cuda::Stream stream);  // of the current context
   bool is_captured(cuda::Stream stream);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "recorder/preload/survey/patience.h"
@@ -12,7 +11,6 @@ namespace msda::record {
 namespace {
 
 constexpr uint64_t kRowsUntilLearnt = 64;
-constexpr size_t kWord = sizeof(uint64_t);
 
 // Waits for what the device has nearly always found long before. A launch that never ends, or that waits for the
 // program's next work, teaches nothing: the time waited in vain is bounded, however many launches there are.
@@ -34,13 +32,6 @@ bool is_to_be_learnt_from(int64_t launches) {
   return (launches & (launches - 1)) == 0 && std::countr_zero(static_cast<uint64_t>(launches)) % kBits == 0;
 }
 
-uint64_t word_at(const std::vector<std::byte>& bytes, size_t word) {
-  uint64_t value = 0;
-  const size_t at = word * kWord;
-  std::memcpy(&value, bytes.data() + at, std::min(kWord, bytes.size() - at));
-  return value;
-}
-
 // Returns whether the low halves of two words may be sizes that differ.
 bool may_be_size(uint64_t a, uint64_t b) {
   constexpr uint32_t kMost = 1 << 28;
@@ -53,7 +44,7 @@ size_t words_in(const std::vector<std::byte>& bytes) { return (bytes.size() + kW
 uint64_t hash_of(const std::vector<std::byte>& bytes) {
   uint64_t hash = bytes.size();
   for (size_t i = 0; i < words_in(bytes); ++i) {
-    hash = (hash ^ word_at(bytes, i)) * 0x9E3779B97F4A7C15;
+    hash = (hash ^ word_at(bytes, i * kWord)) * 0x9E3779B97F4A7C15;
     hash ^= hash >> 29;
   }
   return hash;
@@ -158,8 +149,8 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
                                                                         const LaunchWords& words) {
   std::vector<std::pair<uint32_t, uint64_t>> changes;
   for (size_t i = 0; i < words_in(words.bytes); ++i) {
-    const uint64_t word = word_at(words.bytes, i);
-    if (word != word_at(variant.bytes, i)) changes.emplace_back(i * kWord, word);
+    const uint64_t word = word_at(words.bytes, i * kWord);
+    if (word != word_at(variant.bytes, i * kWord)) changes.emplace_back(i * kWord, word);
   }
   return changes;
 }
@@ -168,7 +159,7 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
 bool LaunchVariant::has(const std::vector<std::byte>& words) const {
   if (words.size() != bytes.size()) return false;
   for (size_t i = 0; i < words_in(bytes); ++i) {
-    const bool is_other = word_at(bytes, i) != word_at(words, i);
+    const bool is_other = word_at(bytes, i * kWord) != word_at(words, i * kWord);
     if (is_other && (is_indifferent_.empty() || !is_indifferent_[i])) return false;
   }
   return true;
@@ -192,7 +183,8 @@ bool LaunchVariant::is_seen_to_differ(size_t word, uint64_t value) {
 // that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but
 // sizes stand in more words than that. Returns whether `joining` is of this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) const {
-  if (joining.bytes.size() != kind.bytes.size() || !cover_same(joining.parts_, kind.parts_) || joining.is_odd_ || kind.is_odd_)
+  if (joining.bytes.size() != kind.bytes.size() || !cover_same(joining.parts_, kind.parts_) || joining.is_odd_ ||
+      kind.is_odd_)
     return false;
   constexpr int kMostOfRandom = 3;
   std::vector<bool> indifferent = kind.is_indifferent_;
@@ -200,7 +192,7 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
   int sizes = 0;
   bool are_seen = true, are_sizes = true;
   for (size_t i = 0; i < words_in(joining.bytes); ++i) {
-    const uint64_t a = word_at(joining.bytes, i), b = word_at(kind.bytes, i);
+    const uint64_t a = word_at(joining.bytes, i * kWord), b = word_at(kind.bytes, i * kWord);
     if (a == b || indifferent[i]) continue;
     indifferent[i] = true;
     const bool is_address = a == spool::TrailRow::kAddress || b == spool::TrailRow::kAddress;
