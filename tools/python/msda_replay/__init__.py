@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .results import Finding, Findings, RunResult
     from .save import save_call
     from .surveys import Survey, SurveyedKernel, survey
+    from .torch.recording import record
     from .trails import Trail, TrailRow, trail
 
 __version__ = "0.2.0"  # of the whole project: CMakeLists.txt reads this line
@@ -25,11 +26,12 @@ _MODULES = {
     "results": ("Finding", "Findings", "RunResult"),
     "save": ("save_call",),
     "surveys": ("Survey", "SurveyedKernel", "survey"),
+    "torch.recording": ("record",),
     "trails": ("Trail", "TrailRow", "trail"),
 }
 __all__ = [
     "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Operator", "Page", "Result", "RunResult",
-    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "operator", "read_capture", "replay", "report", "run",
+    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "operator", "read_capture", "record", "replay", "report", "run",
     "save_call", "survey", "trail", "write_capture",
 ]
 

@@ -270,7 +270,7 @@ def _file_image(invocations, run, trail=None):
         return file.id.get_file_image()
 
 
-def _check_target(path, overwrite):
+def check_target(path, overwrite):
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -303,7 +303,7 @@ def write_trail_file(path, trail, run):
 
 
 def _write_file(path, overwrite, image):
-    _check_target(path, overwrite)
+    check_target(path, overwrite)
     partial = f"{path}.{os.getpid()}.partial"
     try:
         # Tried before the work, without HDF5: if HDF5 cannot write everything, it aborts the process at exit.

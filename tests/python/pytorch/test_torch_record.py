@@ -1,0 +1,204 @@
+"""record: calls of PyTorch's operators on a CPU, as a capture holds them, and that the program does not notice."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+
+import msda_replay  # noqa: E402 (after PyTorch)
+from msda_replay import read_capture  # noqa: E402
+
+F = torch.nn.functional
+
+
+def random(*shape, dtype=torch.float32):
+    return torch.randn(*shape, dtype=dtype)
+
+
+def indices(size, *shape):
+    return torch.randint(0, size, shape)
+
+
+def resized(image, **how):
+    output = F.interpolate(image, **how)
+    output.backward(torch.randn_like(output))
+    return image.grad
+
+
+def sampled(image, grid, **how):
+    output = F.grid_sample(image, grid, **how)
+    output.backward(torch.randn_like(output))
+    return image.grad, grid.grad
+
+
+def image(*sides, dtype=torch.float32):
+    return random(2, 3, *sides, dtype=dtype).requires_grad_()
+
+
+def grid(*sides):
+    return (2.4 * torch.rand(2, *sides, len(sides)) - 1.2).requires_grad_()
+
+
+def embedded(**how):
+    module = torch.nn.Embedding(11, 4, **how)
+    output = module(indices(11, 5, 7))
+    output.backward(torch.randn_like(output))
+    return module.weight.grad
+
+
+def gathered(dtype=torch.float32):
+    rows = random(8, 3, dtype=dtype).requires_grad_()
+    output = rows[indices(8, 33)]
+    output.backward(torch.randn_like(output))
+    return rows.grad
+
+
+def bilinear(**how):
+    return lambda: resized(image(8, 9), mode="bilinear", **how)
+
+
+# By name: a call, and what of it has to be in the file.
+CALLS = {
+    **{f"grid_sample {mode} {padding}": (lambda mode=mode, padding=padding: sampled(image(8, 9), grid(5, 6), mode=mode, padding_mode=padding,
+                                                                                align_corners=False),
+                                         {"interpolation": mode, "padding_mode": padding, "align_corners": False})
+       for mode in ("bilinear", "nearest", "bicubic") for padding in ("zeros", "border", "reflection")},
+    "grid_sample 3D": (lambda: sampled(image(4, 5, 6), grid(3, 4, 5), align_corners=True), {"align_corners": True}),
+    "sizes": (bilinear(size=(13, 17)), {"mode": "bilinear", "input_height": 8, "input_width": 9, "align_corners": False}),
+    "factor": (bilinear(scale_factor=1.7), {"scale_height": 1.7, "scale_width": 1.7}),
+    "corners": (bilinear(scale_factor=1.7, align_corners=True), {"align_corners": True}),
+    "linear": (lambda: resized(image(9), mode="linear", size=14), {"mode": "linear", "input_width": 9}),
+    "trilinear": (lambda: resized(image(4, 5, 6), mode="trilinear", size=(5, 7, 9)), {"mode": "trilinear", "input_depth": 4}),
+    "bicubic": (lambda: resized(image(8, 9), mode="bicubic", size=(11, 12)), {"mode": "bicubic"}),
+    "nearest": (lambda: resized(image(8, 9), mode="nearest", scale_factor=2), {"mode": "nearest"}),
+    "nearest-exact": (lambda: resized(image(8, 9), mode="nearest-exact", scale_factor=1.5), {"mode": "nearest-exact", "scale_width": 1.5}),
+    "embedding": (lambda: embedded(padding_idx=2), {"reduce": "sum", "dim": 0, "dim_size": 11, "padding_idx": 2}),
+    "index_add": (lambda: random(6, 5).index_add(1, indices(5, 40), random(6, 40)), {"dim": 1, "dim_size": 5}),
+    "index_add_": (lambda: random(6, 5).index_add_(-2, indices(6, 30), random(30, 5)), {"dim": 0, "dim_size": 6}),
+    "scatter_add": (lambda: random(4, 5, dtype=torch.float64).scatter_add(1, indices(5, 4, 9), random(4, 9, dtype=torch.float64)), {"dim": 1}),
+    "scatter_add_": (lambda: random(6, 5).scatter_add_(0, indices(6, 30, 5), random(40, 5)), {"dim": 0, "dim_size": 6}),
+    "mean": (lambda: random(6, 5).scatter_reduce(0, indices(6, 30, 5), random(30, 5), "mean", include_self=False),
+             {"reduce": "mean", "include_self": False}),
+    "index_put_": (lambda: random(6, 5).index_put_((indices(12, 20) - 6,), random(20, 5), accumulate=True), {"dim_size": 6}),
+    "index_put_ of elements": (lambda: random(6, 5).index_put_((indices(6, 20), indices(5, 20)), random(20), accumulate=True), {"dim_size": 30}),
+    "rows": (gathered, {"reduce": "sum", "dim_size": 8}),
+    "bfloat16": (lambda: gathered(torch.bfloat16), {"reduce": "sum"}),
+    "float16": (lambda: gathered(torch.float16), {"reduce": "sum"}),
+}  # fmt: skip
+
+
+def recorded(path, work, **how):
+    with msda_replay.record(path, **how) as record:
+        returned = work()
+    return record, returned, read_capture(path).invocations
+
+
+def verdicts(replay, path):
+    done = replay("run", path, "--invocation", "all", "--json", "-", "--atol", "0", "--rtol", "0")
+    return [invocation["verdict"] for invocation in json.loads(done.out)["invocations"]]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_call_is_recorded_and_explained(name, tmp_path, replay):
+    """The program gets what it gets without, the file holds that, and rounding explains its distance from float64."""
+    work, facts = CALLS[name]
+    torch.manual_seed(5)
+    plain = work()
+    torch.manual_seed(5)
+    record, returned, (call,) = recorded(tmp_path / "x.h5", work)
+    results = [tensor for tensor in (returned if isinstance(returned, tuple) else (returned,))]
+    for mine, other in zip(results, plain if isinstance(plain, tuple) else (plain,)):
+        assert torch.equal(mine, other)
+    saved = [call.outputs[key].reshape(-1) for key in ("grad_input", "grad_grid", "sum") if key in call.outputs]
+    assert len(saved) == len(results) and record.calls == 1
+    for array, tensor in zip(saved, results):
+        assert np.array_equal(array.astype(np.float64), tensor.detach().double().numpy().reshape(-1))
+    assert facts.items() <= call.facts.items()
+    (verdict,) = verdicts(replay, tmp_path / "x.h5")
+    assert verdict["at_fault"] in ("none", "tolerance") and "implementation_error" not in verdict["causes"]
+
+
+def test_wrong_results_are_named(tmp_path, replay, monkeypatch):
+    """An operator of PyTorch that doubles an addend: the recorded side is at fault."""
+    torch.manual_seed(5)
+    _, _, (call,) = recorded(tmp_path / "x.h5", CALLS["index_add"][0])
+    call.outputs["sum"][0, 0] += call.inputs["source"][0, 0]
+    msda_replay.write_capture(tmp_path / "wrong.h5", call)
+    (verdict,) = verdicts(replay, tmp_path / "wrong.h5")
+    assert verdict["at_fault"] == "observed" and verdict["causes"].get("implementation_error") == 1
+
+
+def test_labels_are_modules(tmp_path):
+    class Inner(torch.nn.Module):
+        def forward(self, rows):
+            return rows.index_add(0, indices(4, 9), random(9, 2))
+
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.inner = torch.nn.Embedding(7, 2), Inner()
+
+        def forward(self, words):
+            return self.inner(self.words(words))
+
+    model = Outer()
+    _, _, calls = recorded(tmp_path / "x.h5", lambda: model(indices(7, 4)).sum().backward())
+    assert [(call.kernel, call.facts["label"]) for call in calls] == [
+        ("aten::index_add", "Outer.inner"),
+        ("aten::embedding_dense_backward", "Outer.words"),
+    ]
+
+
+def test_what_is_left_out_is_said(tmp_path):
+    def work():
+        random(6, 5).index_add(1, indices(5, 40), random(6, 40), alpha=2)
+        random(6, 5).scatter_reduce(0, indices(6, 30, 5), random(30, 5), "amax")
+        random(6).index_put((indices(6, 3),), random(3))
+
+    with pytest.warns(UserWarning, match="no call of an operator that msda-replay knows"):
+        record, _, calls = recorded(tmp_path / "x.h5", work)
+    assert calls == [] and dict(record.left_out) == {
+        "aten::index_add has an alpha that is not 1": 1,
+        "aten::scatter_reduce reduces by amax": 1,
+        "aten::index_put does not accumulate": 1,
+    }
+
+
+def test_memory_is_bounded(tmp_path):
+    def work():
+        for _ in range(5):
+            torch.zeros(6, 5).index_add(0, indices(6, 30), random(30, 5))
+
+    each = 4 * (30 * 5 + 2 * 6 * 5) + 8 * 30
+    record, _, calls = recorded(tmp_path / "x.h5", work, max_bytes=2 * each + 9)
+    assert len(calls) == 2 and dict(record.left_out) == {"aten::index_add needs more memory than max_bytes leaves": 3}
+
+
+def test_exception_of_the_program_keeps_the_file(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        with msda_replay.record(tmp_path / "x.h5"):
+            CALLS["index_add"][0]()
+            1 / 0  # noqa: B018 (the program's mistake)
+    assert len(read_capture(tmp_path / "x.h5").invocations) == 1
+
+
+def test_existing_file_is_kept(tmp_path):
+    recorded(tmp_path / "x.h5", CALLS["index_add"][0])
+    with pytest.raises(msda_replay.CaptureError, match="exists"):
+        with msda_replay.record(tmp_path / "x.h5"):
+            raise AssertionError("the program began")
+    recorded(tmp_path / "x.h5", CALLS["rows"][0], overwrite=True)
+
+
+def test_trouble_of_the_recorder_is_not_the_programs(tmp_path, monkeypatch):
+    from msda_replay.torch import recording
+
+    monkeypatch.setattr(recording, "_copied", lambda tensor: 1 / 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        record, returned, calls = recorded(tmp_path / "x.h5", CALLS["rows"][0])
+    assert returned.shape == (8, 3) and calls == []
+    assert dict(record.left_out) == {"aten::index_put could not be read: ZeroDivisionError: division by zero": 1}

@@ -1,0 +1,151 @@
+"""record: a capture of PyTorch's operators, from Python, on a CPU or a GPU, without a preloaded library."""
+
+import collections
+import os
+import sys
+import threading
+import warnings
+from typing import Any, Dict, List, Optional, Union
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.module_tracker import ModuleTracker
+
+from ..capture import BFloat16, Invocation, check_target, write_capture
+from ..memory import free_memory
+from .recorded import Described, Refused, all_calls
+
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64)
+_SHARE = 4  # of the free memory
+
+
+def _copied(tensor):
+    copy = tensor.detach().to("cpu", copy=True).contiguous()
+    return copy.float().numpy().view(BFloat16) if copy.dtype == torch.bfloat16 else copy.numpy()
+
+
+def _bytes_of(tensors):
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+
+class _Calls(TorchDispatchMode):
+    """Sees each call before it reaches its kernel. What goes wrong here is a warning, and never the program's error."""
+
+    def __init__(self, owner: "record"):
+        super().__init__()
+        self._owner = owner
+        self._describe = all_calls()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        describe = self._describe.get(func._schema.name)
+        begun = self._owner._begin(func, describe, args, kwargs) if describe is not None else None
+        returned = func(*args, **kwargs)
+        if begun is not None:
+            self._owner._end(begun, returned)
+        return returned
+
+
+class record:
+    """Records the calls of operators that msda-replay knows (docs/operators.md) while it is entered, forward and backward, and writes them
+    to a capture at its end, also when an exception ends it:
+
+        with msda_replay.record("x.h5"):
+            loss.backward()
+
+    `max_bytes` bounds what is kept until then (a quarter of the free memory); calls beyond it are not recorded. Afterwards `calls` is the
+    number of recorded calls, and `left_out` says how many others were not recorded, by their reasons. Raises CaptureError if the file
+    exists, unless `overwrite`, or cannot be written."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]], *, overwrite: bool = False, max_bytes: Optional[int] = None):
+        self.path = os.fspath(path)
+        self.left_out: Dict[str, int] = collections.Counter()
+        self._overwrite = overwrite
+        self._left = max_bytes if max_bytes is not None else free_memory() // _SHARE
+        self._invocations: List[Invocation] = []
+        self._seed: Optional[int] = None
+        self._lock = threading.Lock()  # backward passes run in threads of their own
+        self._mode: Any = None
+        self._modules: Any = None
+
+    @property
+    def calls(self) -> int:
+        return len(self._invocations)
+
+    def __repr__(self) -> str:
+        return f"<record {self.path}: {self.calls} call{'s' * (self.calls != 1)}>"
+
+    def __enter__(self) -> "record":
+        check_target(self.path, self._overwrite)
+        self._seed = torch.initial_seed()
+        self._modules, self._mode = ModuleTracker(), _Calls(self)
+        self._modules.__enter__()
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        self._mode.__exit__(kind, error, trace)
+        self._modules.__exit__(kind, error, trace)
+        seeds = [{"source": "torch_cpu", "value": self._seed & (2**64 - 1)}]
+        libraries = {"torch": torch.__version__, "Python": sys.version.split()[0]}
+        write_capture(self.path, self._invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, self._overwrite)
+        if not self._invocations:
+            reasons = "".join(f"; {count} {reason}" for reason, count in self.left_out.items())
+            warnings.warn(f"{self.path}: no call of an operator that msda-replay knows{reasons}", stacklevel=2)
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        with self._lock:
+            self.left_out[f"{name} {reason}"] += 1
+
+    def _label(self) -> str:
+        """The innermost module, by its path in the model."""
+        return max(self._modules.parents - {"Global"}, key=len, default="")
+
+    def _begin(self, func, describe, args, kwargs):
+        name = func._schema.name
+        try:
+            schema = func._schema.arguments
+            call = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
+            call.update({argument.name: value for argument, value in zip(schema, args)}, **kwargs)
+            described = describe(call)
+            if reason := self._refusal({**described.inputs, **described.before}):
+                raise Refused(reason)
+            copies = {key: _copied(tensor) for key, tensor in described.inputs.items()}
+            before = {key: _copied(tensor) for key, tensor in described.before.items()}
+            return name, described, copies, before
+        except Refused as refused:
+            self._leave_out(name, str(refused))
+        except Exception as error:  # the program must go on
+            self._leave_out(name, f"could not be read: {type(error).__name__}: {' '.join(str(error).split())}")
+        return None
+
+    def _refusal(self, tensors) -> str:
+        for key, tensor in tensors.items():
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
+                return f"has a {key} that is {type(tensor).__name__}, not a tensor with data"
+            if tensor.dtype not in _TYPES:
+                return f"has a {key} in {str(tensor.dtype).removeprefix('torch.')}"
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return "is captured in a CUDA graph"
+        with self._lock:
+            if _bytes_of(tensors) > self._left:
+                return "needs more memory than max_bytes leaves"
+            self._left -= _bytes_of(tensors)
+        return ""
+
+    def _end(self, begun, returned) -> None:
+        name, described, inputs, before = begun
+        try:
+            outputs = {key: _copied(tensor) for key, tensor in described.results(returned).items()}
+            facts = {**described.facts, "label": self._label()}
+            if not facts["label"]:
+                del facts["label"]
+            invocation = Invocation(inputs, outputs, dialect="", kernel=name, outputs_before=before, facts=facts)
+            with self._lock:
+                self._left -= sum(array.nbytes for array in outputs.values())
+                self._invocations.append(invocation)
+        except Exception as error:
+            self._leave_out(name, f"has results that could not be read: {type(error).__name__}: {' '.join(str(error).split())}")
+
+
+__all__ = ["Described", "record"]
