@@ -1,6 +1,5 @@
 #include "recorder/device/twin.h"
 
-#include <bit>
 #include <iterator>
 
 #include "recorder/device/cubin.h"
@@ -247,18 +246,6 @@ std::optional<Twin> twin_of(std::span<const std::byte> cubin, std::string_view f
                           });
   if (twin.replaced == 0) return std::nullopt;
   return twin;
-}
-
-std::optional<uint32_t> additions_counted(uint32_t before, uint32_t after, uint64_t address) {
-  const auto each = static_cast<uint32_t>(address >> 32);
-  if (each == 0) return std::nullopt;
-  const int zeros = std::countr_zero(each);
-  const uint32_t difference = after - before, odd = each >> zeros;
-  if ((difference & ((uint32_t{1} << zeros) - 1)) != 0) return std::nullopt;
-  uint32_t inverse = odd;  // modulo 2^3; each step of Newton's doubles the bits
-  for (int bits = 3; bits < 32; bits *= 2) inverse *= 2 - odd * inverse;
-  const uint32_t all = ~uint32_t{0} >> zeros;
-  return ((difference >> zeros) * inverse) & all;
 }
 
 }  // namespace msda::record

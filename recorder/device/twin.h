@@ -14,8 +14,10 @@
 // that: it computes old >= operand ? 0 : old + 1, so that an addend of 0 sets the count to 0, a small one limits it,
 // and the count depends on the order again. In its place the twin adds a number that depends on the address only:
 // ADD.U32 of the upper half of the register pair that holds the address. After n additions the 32-bit word at the
-// address has grown by n times that number, from which additions_counted() computes n. If an instruction has several
-// elements, or elements of 64 bits, its first 32 bits count.
+// address has grown by n times that number, from which evidence.ptx computes n modulo 2 to the power of (32 - trailing
+// zeros of that number). The number may differ from the address' upper half only where an immediate offset, of at most
+// 8 MiB, crosses a multiple of 4 GiB. If an instruction has several elements, or elements of 64 bits, its first 32 bits
+// count.
 //
 // kMax. Elements compare as unsigned integers of 32 or 64 bits. Vectors of 128 bits, for which integers have no
 // instruction, compare as vectors of 16-bit floating-point numbers; float32 as bfloat16, which for the upper halves is
@@ -71,11 +73,5 @@ struct Twin {
 // Returns nothing if no instruction of the function can be replaced.
 std::optional<Twin> twin_of(std::span<const std::byte> cubin, std::string_view function, std::string_view architecture,
                             TwinOperation operation);
-
-// Returns how many additions a twin of kCount made at an address, whose 32-bit word was `before` and is `after`: the
-// count modulo 2 to the power of (32 - trailing zeros of the address' upper 32 bits). Nothing if that many make no such
-// difference, or the upper 32 bits are 0. The register pair's upper half may differ from the address' only where an
-// immediate offset, of at most 8 MiB, crosses a multiple of 4 GiB.
-std::optional<uint32_t> additions_counted(uint32_t before, uint32_t after, uint64_t address);
 
 }  // namespace msda::record

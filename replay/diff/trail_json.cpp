@@ -35,6 +35,12 @@ Json configuration_json(const capture::TrailConfiguration* configuration) {
       {"grid", configuration->grid}, {"block", configuration->block}, {"shared_bytes", configuration->shared_bytes}};
 }
 
+// Returns a word of parameters: "0x000000003f800000", "an address", or null if there is none.
+Json word_json(uint64_t word, bool is_there) {
+  if (!is_there) return {};
+  return word == capture::Trail::kAddress ? "an address" : fmt::format("{:#018x}", word);
+}
+
 Json digest_json(const TrailRow& row) {
   if ((row.flags & TrailRow::kIsDigested) == 0) return {};
   return fmt::format("{:016x}", row.digest);
@@ -86,11 +92,6 @@ Json first_json(const TrailRun& a, const TrailRun& b, const TrailPart& part) {
 }
 
 }  // namespace
-
-Json word_json(uint64_t word, bool is_there) {
-  if (!is_there) return {};
-  return word == capture::Trail::kAddress ? "an address" : fmt::format("{:#018x}", word);
-}
 
 Json trail_json(const TrailRun& a, const TrailRun& b, const TrailDifferences& differences) {
   const auto& [rows, differ, unpaired, unknown] = differences.after;

@@ -79,10 +79,6 @@ bool is_launch(const TrailRow& row) {
 
 bool is_collective(const TrailRun& run, size_t row) { return record::is_collective(run.kernel(row).name); }
 
-bool is_copy(const TrailRow& row) {
-  return row.kind == TrailKind::kCopyIn || row.kind == TrailKind::kCopyWithin || row.kind == TrailKind::kCopyOut;
-}
-
 bool is_comparable(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b) {
   return (a.row(row_a).flags & b.row(row_b).flags & TrailRow::kIsDigested) != 0 && a.parts(row_a) == b.parts(row_b);
 }

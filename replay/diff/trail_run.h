@@ -34,7 +34,6 @@ struct TrailRun {
 TrailRun read_trail_run(const std::string& file);
 
 bool is_launch(const capture::TrailRow& row);  // whether a kernel, a graph or an operator was launched
-bool is_copy(const capture::TrailRow& row);
 bool is_collective(const TrailRun& run, size_t row);
 // Returns whether both rows have a digest, and of the same bytes.
 bool is_comparable(const TrailRun& a, size_t row_a, const TrailRun& b, size_t row_b);

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <random>
 #include <set>
@@ -247,25 +246,6 @@ TEST(Twin, CountsOnlyAtAddressesInRegisters) {
       EXPECT_EQ(made.high, row.twin(0).high & ~(uint64_t{1} << alone_in_integers));
     }
   }
-}
-
-TEST(Twin, CountIsRead) {
-  std::mt19937_64 random(5);
-  for (int i = 0; i < 2000; ++i) {
-    const uint64_t address = random() >> (8 + i % 24);
-    const auto each = static_cast<uint32_t>(address >> 32), before = static_cast<uint32_t>(random());
-    const uint32_t count = static_cast<uint32_t>(random()) >> (i % 32);
-    const auto read = additions_counted(before, before + count * each, address);
-    if (each == 0) {
-      EXPECT_FALSE(read);
-      continue;
-    }
-    ASSERT_TRUE(read);
-    EXPECT_EQ(*read, count & (~uint32_t{0} >> std::countr_zero(each)));
-  }
-  EXPECT_EQ(additions_counted(7, 7 + 3 * 0x7f12, 0x7f12'3456'7890), 3u);
-  EXPECT_EQ(additions_counted(0, 0x20, 0x10'0000'0000), 2u);
-  EXPECT_FALSE(additions_counted(0, 0x21, 0x10'0000'0000));  // something else was stored
 }
 
 TEST(Twin, OfDamagedCubinsIsHarmless) {

@@ -25,14 +25,12 @@ class WrittenRanges {
     });
   }
   void none_written() { ranges_.clear(); }
-  void all_written() { is_anywhere_ = true; }
+  void all_written() {}  // no range is known
 
   const std::vector<DeviceRange>& ranges() const { return ranges_; }
-  bool is_anywhere() const { return is_anywhere_; }
 
  private:
   std::vector<DeviceRange> ranges_;
-  bool is_anywhere_ = false;
 };
 
 }  // namespace msda::record
