@@ -23,6 +23,9 @@ enum class TrailKind : uint8_t {
   kCount
 };
 
+// A fact of the run: the program may have launched more than the trail has, as if it was killed.
+inline constexpr char kTrailEnd[] = "trail_end", kEarly[] = "early";
+
 inline constexpr uint32_t kNoEntry = 0xffffffff;
 
 // An index refers to the trail's lists; kNoEntry: it has none.

@@ -11,7 +11,7 @@ struct FileHeader {
   char magic[12] = {'m', 's', 'd', 'a', '-', 's', 'p', 'o', 'o', 'l', '\n', 0};
   uint32_t version = kVersion;
 
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
 };
 static_assert(sizeof(FileHeader) == 16);
 

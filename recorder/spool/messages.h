@@ -199,10 +199,11 @@ struct TrailPart {
   std::vector<uint64_t> parameter_bytes;  // of each entry
   std::vector<uint64_t> changes;          // three each: row, offset, word
   int64_t missing = 0;                    // launches that have no row, since the last message
+  bool is_last = false;                   // the process ends
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& rows& kernels& kernel_digests& architectures& kernel_facts& configurations& callers& parts&
-        parameter_bytes& changes& missing;
+        parameter_bytes& changes& missing& is_last;
   }
 };
 

@@ -50,8 +50,11 @@ class Builder {
   // Returns the last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t trailed() const { return trail_.launches(); }
-  int64_t surveyed() const { return static_cast<int64_t>(surveyed_.size()); }  // kernels, in the capture
-  int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }    // begun and not ended
+  // Returns whether the process may have launched more than its trail has, as if it was killed.
+  bool trail_ended_early() const { return !trail_.trail().is_empty() && !trail_.is_complete(); }
+  int64_t surveyed() const { return static_cast<int64_t>(surveyed_.size()); }         // kernels, in the capture
+  bool has_more() const { return !surveyed_.empty() || !trail_.trail().is_empty(); }  // than calls
+  int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }           // begun and not ended
   // Returns the number of complete calls, and of those whose tensors are in the spool.
   int64_t ended() const { return ended_; }
   int64_t ended_in_spool() const { return ended_in_spool_; }
@@ -161,8 +164,6 @@ class Builder {
   void write_run();
   void write_survey();
   void write_trail();
-  // Returns whether it has more than calls.
-  bool has_more() const { return !surveyed_.empty() || !trail_.trail().is_empty(); }
   void write_stages();
   capture::Writer& writer();
 

@@ -185,6 +185,7 @@ void Builder::write_sharing_inputs(int64_t first, Pending& pending) {
 void Builder::finish() {
   while (follow()) {
   }
+  if (trail_ended_early()) run_.facts[capture::kTrailEnd] = capture::kEarly;
   named([this] { complete_capture(); });
 }
 
@@ -290,7 +291,9 @@ void Builder::write_survey() {
 }
 
 void Builder::write_trail() {
-  if (!trail_.trail().is_empty() && writer().reserve(trail_.bytes())) writer().write_trail(trail_.trail());
+  if (trail_.trail().is_empty()) return;
+  if (!writer().reserve(trail_.bytes())) throw capture::Error(output() + ": no room on its disk for the trail");
+  writer().write_trail(trail_.trail());
 }
 
 // Writes what is known only after all calls.

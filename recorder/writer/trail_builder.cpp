@@ -101,6 +101,7 @@ void TrailBuilder::add(const spool::TrailPart& part, std::span<const std::byte> 
   add_lists(part);
   add_parameters(part, payload.subspan(of_rows));
   add_rows(payload.first(of_rows));
+  is_complete_ = part.is_last;
   constexpr int64_t kOfChange = 20;
   bytes_ += static_cast<int64_t>(payload.size()) + kOfChange * static_cast<int64_t>(part.changes.size());
 }

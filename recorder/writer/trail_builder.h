@@ -15,7 +15,8 @@ class TrailBuilder {
   void add(const spool::TrailPart& part, std::span<const std::byte> payload);
 
   const capture::Trail& trail() const { return trail_; }
-  int64_t launches() const { return launches_; }  // of kernels and of graphs
+  int64_t launches() const { return launches_; }     // of kernels and of graphs
+  bool is_complete() const { return is_complete_; }  // up to the end of the process
   // Returns more bytes than the trail takes in a file.
   int64_t bytes() const { return bytes_; }
 
@@ -26,6 +27,7 @@ class TrailBuilder {
 
   capture::Trail trail_;
   int64_t launches_ = 0, bytes_ = 0;
+  bool is_complete_ = false;
 };
 
 }  // namespace msda::record

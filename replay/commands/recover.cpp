@@ -30,10 +30,14 @@ int run_recover(const RecoverOptions& options) {
   if (builder.invocations() == 0 && builder.without_room() > 0) {
     throw BadInput(fmt::format("{}: no room on its disk for what {} holds", options.output, options.spool));
   }
-  if (builder.invocations() == 0) {
+  if (builder.invocations() == 0 && !builder.has_more()) {
     throw BadInput(fmt::format("{}: holds no complete invocation: nothing to recover", options.spool));
   }
+  const std::string recovered = builder.surveyed() > 0 ? "a survey of " + text::counted(builder.surveyed(), "kernel")
+                                : builder.has_more()   ? "a trail of " + text::counted(builder.trailed(), "launch")
+                                                       : text::counted(builder.invocations(), "invocation");
   std::string left_out;
+  if (builder.trail_ended_early()) left_out += ", which ended early";
   if (builder.unfinished() > 0) left_out += fmt::format(", {} more had not ended", builder.unfinished());
   if (builder.lost() > 0) {
     left_out += fmt::format(", {} were in shared memory that is gone", builder.lost());
@@ -45,7 +49,7 @@ int run_recover(const RecoverOptions& options) {
     left_out += fmt::format(", {} bytes at the end are incomplete", builder.trailing_bytes());
   }
   Lines lines;
-  lines.add("{}: {}{}", options.output, text::counted(builder.invocations(), "invocation"), left_out);
+  lines.add("{}: {}{}", options.output, recovered, left_out);
   for (const auto& [kernel, calls] : builder.stageless()) {
     lines.add("{} of {} without stages: {}", text::counted(calls.count, "call"), kernel, calls.why);
   }

@@ -202,13 +202,17 @@ std::vector<std::pair<const StreamRows*, const StreamRows*>> paired_streams(cons
 // Finds the pairs and gaps of one stream.
 class StreamAlignment {
  public:
-  StreamAlignment(const StreamRows& a, const StreamRows& b, TrailAlignment& alignment)
-      : a_(a), b_(b), alignment_(alignment) {}
+  StreamAlignment(const StreamRows& a, const StreamRows& b, bool a_ended_early, bool b_ended_early,
+                  TrailAlignment& alignment)
+      : a_(a), b_(b), a_ended_early_(a_ended_early), b_ended_early_(b_ended_early), alignment_(alignment) {}
 
   void add() {
     for (const AlignedRun& run : align(a_.group_tokens, b_.group_tokens)) {
       for (size_t k = 0; k < run.count; ++k) add_groups(a_.groups[run.a + k], b_.groups[run.b + k]);
     }
+    // The other run may have done the rest as well, after its recording had ended.
+    const bool is_rest_of_a = j_ == b_.rows.size(), is_rest_of_b = i_ == a_.rows.size();
+    if ((is_rest_of_a && b_ended_early_) || (is_rest_of_b && a_ended_early_)) return;
     add_gap(a_.rows.size(), b_.rows.size());
   }
 
@@ -253,6 +257,7 @@ class StreamAlignment {
   }
 
   const StreamRows &a_, &b_;
+  const bool a_ended_early_, b_ended_early_;
   TrailAlignment& alignment_;
   size_t i_ = 0, j_ = 0;
 };
@@ -303,7 +308,9 @@ TrailAlignment align_trails(const TrailRun& a, const TrailRun& b) {
   const auto of_a = tokens.of(a), of_b = tokens.of(b);
   TrailAlignment alignment;
   alignment.measuring = measuring_rows(a) + measuring_rows(b);
-  for (const auto& [rows_a, rows_b] : paired_streams(of_a, of_b)) StreamAlignment(*rows_a, *rows_b, alignment).add();
+  for (const auto& [rows_a, rows_b] : paired_streams(of_a, of_b)) {
+    StreamAlignment(*rows_a, *rows_b, a.has_ended_early(), b.has_ended_early(), alignment).add();
+  }
   std::ranges::sort(alignment.pairs);
   place_gaps(b, alignment);
   pair_fresh(a, b, alignment);

@@ -25,7 +25,8 @@ struct TrailAlignment {
 };
 
 // Aligns stream by stream, because streams may overtake one another. Streams are numbered by their first use, in which
-// threads may overtake one another, too: streams that launch the same are paired.
+// threads may overtake one another, too: streams that launch the same are paired. Leaves out rows of one run after the
+// other one's recording ended early.
 TrailAlignment align_trails(const TrailRun& a, const TrailRun& b);
 
 }  // namespace msda::replay

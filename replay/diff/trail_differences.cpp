@@ -41,6 +41,7 @@ class Comparison {
   void count(TrailDifferences& result) const {
     auto& compared = result.compared;
     compared.measuring = alignment_.measuring;
+    compared.ended_early = a_.has_ended_early() + b_.has_ended_early();
     for (const ComparedPair& pair : pairs_) {
       const TrailRow& row = a_.row(pair.a);
       int64_t& kind = is_launch(row)                ? compared.launches

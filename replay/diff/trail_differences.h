@@ -37,6 +37,7 @@ struct TrailDifferences {
   // Pairs whose results were compared, and pairs and rows that were not.
   struct {
     int64_t launches = 0, copies = 0, sets = 0, unknown = 0, measuring = 0;
+    int64_t ended_early = 0;  // recordings
     int64_t results() const { return launches + copies + sets; }
   } compared;
   std::vector<std::string> notes;  // what differs and does not decide

@@ -101,17 +101,18 @@ Json trail_json(const TrailRun& a, const TrailRun& b, const TrailDifferences& di
     const char* how = !row_a ? "only_in_b" : !row_b ? "only_in_a" : pair_result_name(result);
     around.push_back({{"a", brief_json(a, row_a)}, {"b", brief_json(b, row_b)}, {"result", how}});
   }
+  Json counts{{"launches", compared.launches},
+              {"copies", compared.copies},
+              {"sets", compared.sets},
+              {"unknown", compared.unknown},
+              {"measuring", compared.measuring}};
+  if (compared.ended_early > 0) counts["ended_early"] = compared.ended_early;
   return {{"equal", !differences.first},
           {"first", differences.first ? first_json(a, b, *differences.first) : Json()},
           {"after", {{"rows", rows}, {"differ", differ}, {"unpaired", unpaired}, {"unknown", unknown}}},
           {"around", around},
           {"notes", differences.notes},
-          {"compared",
-           {{"launches", compared.launches},
-            {"copies", compared.copies},
-            {"sets", compared.sets},
-            {"unknown", compared.unknown},
-            {"measuring", compared.measuring}}}};
+          {"compared", std::move(counts)}};
 }
 
 }  // namespace msda::replay

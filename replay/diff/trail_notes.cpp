@@ -105,6 +105,10 @@ Notes notes_of(const TrailRun& a, const TrailRun& b, const TrailAlignment& align
         fmt::format("{} launches with which a tuner measures are left out", thousands(alignment.measuring)));
   }
   for (const auto& [run, name] : {std::pair{&a, "A"}, {&b, "B"}}) {
+    if (run->has_ended_early()) {
+      notes.push_back(fmt::format("{}'s recording ended early, after {}: what the other run did later is not compared",
+                                  name, count_text(run->launches.empty() ? 0 : run->launches.back(), "launch")));
+    }
     if (run->trail.missing > 0) {
       notes.push_back(fmt::format("{} lacks {}: there was no memory for them, or the program was killed", name,
                                   count_text(run->trail.missing, "launch")));

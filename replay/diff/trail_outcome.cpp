@@ -72,6 +72,8 @@ std::string equal_text(const Json& compared, const std::string& what) {
   if (compared["sets"] > 0) text += ", " + number_of(compared["sets"], "memset", "memsets");
   if (compared["unknown"] > 0)
     text += fmt::format("; {} not comparable", thousands(compared["unknown"].get<int64_t>()));
+  if (compared.contains("ended_early"))
+    text += fmt::format("; {} ended early", number_of(compared["ended_early"], "recording", "recordings"));
   return text;
 }
 

@@ -28,6 +28,8 @@ struct TrailRun {
   // Returns the bytes of the launch's parameters; addresses are Trail::kAddress.
   std::vector<std::byte> parameters(size_t at) const;
   std::string fact(const char* name) const;  // of /run; empty if there is none
+  // Returns whether the program may have launched more than the trail has, as if it was killed.
+  bool has_ended_early() const { return fact(capture::kTrailEnd) == capture::kEarly; }
 };
 
 // Throws BadInput if the file holds no trail; its message says how to record one.

@@ -137,8 +137,9 @@ void TrailRows::collect() {
   }
 }
 
-void TrailRows::deliver() {
-  if (collected_.empty() && part_.missing == 0) return;
+void TrailRows::deliver(bool is_last) {
+  if (!is_last && collected_.empty() && part_.missing == 0) return;
+  part_.is_last = is_last;
   part_.rows = collected_.size();
   const auto rows = std::as_bytes(std::span(collected_));
   std::vector<std::byte> payload(rows.begin(), rows.end());

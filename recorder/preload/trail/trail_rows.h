@@ -44,8 +44,8 @@ class TrailRows {
   void collect();
   // Returns whether enough rows wait to be delivered to the writer.
   bool has_many() const { return collected_.size() >= kMany; }
-  // Delivers what is collected, if there is anything.
-  void deliver();
+  // Delivers what is collected, if there is anything, or if it is the last of the process.
+  void deliver(bool is_last = false);
   // Gives up what has not arrived, because the process ends.
   void give_up();
 

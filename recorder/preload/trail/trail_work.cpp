@@ -279,8 +279,8 @@ void Trail::report() noexcept {
     wait(kShortly);
     collect();
     rows_.give_up();
-    rows_.deliver();
-  } catch (...) {  // no memory
+    rows_.deliver(/*is_last=*/rows_.next() > 0);  // what launched nothing has no recording
+  } catch (...) {                                 // no memory
   }
 }
 

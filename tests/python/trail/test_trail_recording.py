@@ -4,6 +4,7 @@ Digests are computed here from the bytes that the client prints.
 """
 
 import json
+import random
 import signal
 import subprocess
 
@@ -15,6 +16,7 @@ from support.hostile_surveys import CLIENT as HOSTILE_CLIENT
 from support.hostile_surveys import WORDS, run
 from support.problems import recorder_digest
 from support.recording import PRELOAD, RECORD, environment, pytestmark, record, wait_for  # noqa: F401
+from support.waiting import wait_until
 
 import msda_replay
 
@@ -337,6 +339,72 @@ def test_a_program_that_is_killed(tmp_path, number):
     assert process.returncode == 128 + number, errors
     rows = [row for row in msda_replay.trail(tmp_path / "a.h5") if row.kind == "launch"]
     assert len(rows) >= 4096 - 2 and all(row.digest is not None for row in rows[:4000])
+
+
+def recovered(spool, capture):
+    done = subprocess.run([REPLAY, "recover", spool, "-o", capture, "--force"], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def without_writer(capture):
+    return environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_TRAIL=1, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true")
+
+
+def test_a_spool_that_ends_anywhere_is_a_trail_as_far_as_it_goes(tmp_path):
+    """Program and writer were killed, at whatever moment: what is recovered is equal to the run that went on."""
+    process = subprocess.Popen([CLIENT, "runs_on"], stdout=subprocess.PIPE, text=True, env=without_writer(tmp_path / "a.h5"))
+    for _ in range(13000):
+        assert process.stdout.readline() == "x\n"
+    process.kill()
+    process.wait()
+    spool, part, whole = tmp_path / "a.h5.spool", tmp_path / "b.h5.spool", tmp_path / "whole.h5"
+    data = spool.read_bytes()
+    status, text = recovered(spool, whole)
+    rows = msda_replay.trail(whole).rows
+    launches = (rows["kind"] == 0).sum()
+    assert status == 0 and launches >= 3 * 4096 - 2
+    assert text.startswith(f"{whole}: a trail of {launches} launches, which ended early")
+    draw, compared_launches = random.Random(1), set()
+    for length in [0, 20, *(int((i + draw.random()) * len(data) / 12) for i in range(12))]:
+        part.write_bytes(data[:length])
+        status, text = recovered(part, tmp_path / "b.h5")
+        if status != 0:
+            assert "holds no complete invocation" in text
+            continue
+        found = msda_replay.trail(tmp_path / "b.h5").rows
+        assert (found == rows[:len(found)]).all() and "ended early" in text
+        if not (found["kind"] == 0).any():
+            continue
+        for a, b in ((tmp_path / "b.h5", whole), (whole, tmp_path / "b.h5")):
+            status, printed = compared(a, b)
+            assert status == 0 and printed["compared"]["ended_early"] == 2
+        compared_launches.add(printed["compared"]["launches"])
+    assert len(compared_launches) >= 2
+
+
+def test_a_trail_whose_writer_alone_was_killed_is_complete(tmp_path):
+    plain = subprocess.run([CLIENT, "learns:100"], capture_output=True, text=True, env=environment())
+    done = subprocess.run([CLIENT, "learns:100"], capture_output=True, text=True, env=without_writer(tmp_path / "a.h5"))
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    assert recovered(tmp_path / "a.h5.spool", tmp_path / "b.h5") == (0, f"{tmp_path / 'b.h5'}: a trail of 100 launches\n")
+    trailed(tmp_path / "c.h5", "learns:100")
+    status, printed = compared(tmp_path / "b.h5", tmp_path / "c.h5")
+    assert status == 0 and "ended_early" not in printed["compared"]
+
+
+def test_no_room_for_the_trail(tmp_path):
+    """The spool, which has room, keeps it."""
+    writer = tmp_path / "writer"
+    writer.write_text(f"#!/bin/sh\nulimit -S -f 64\nexec {RECORD} \"$@\"\n")
+    writer.chmod(0o755)
+    with open(tmp_path / "stderr", "w+") as stderr:
+        process = subprocess.run([CLIENT, "learns:3000"], stdout=subprocess.DEVNULL, stderr=stderr,
+                                 env={**without_writer(tmp_path / "a.h5"), "MSDA_RECORD_WRITER": str(writer)})
+        assert process.returncode == 0
+        wait_until(lambda: "FILE gets what was recorded" in (tmp_path / "stderr").read_text())
+    assert f"{tmp_path / 'a.h5'}: no room on its disk for the trail; msda-replay recover " in (tmp_path / "stderr").read_text()
+    assert not (tmp_path / "a.h5").exists()
+    assert recovered(tmp_path / "a.h5.spool", tmp_path / "b.h5") == (0, f"{tmp_path / 'b.h5'}: a trail of 3000 launches\n")
 
 
 def test_a_full_disk(small_disk):  # noqa: F811

@@ -436,6 +436,26 @@ def test_rounds_of_a_loop_that_are_missing_here_and_there(diff):
     assert result["compared"]["launches"] == LAUNCHES * (STEPS - 4) and result["notes"][0].startswith(f"only in A: {4 * STEP} rows")
 
 
+@pytest.mark.parametrize("streams", [1, 3])
+def test_a_recording_that_ended_early(diff, replay, tmp_path, streams):
+    """What the other run did later is not compared; a difference before that is one."""
+    whole = training(STEPS)
+    for i, row in enumerate(whole):
+        row.stream = i % streams
+    part, early = whole[: 5 * STEP + 3], {"trail_end": "early"}
+    assert diff(part, whole, expect=1)["first"]["kind"] == "only_in_b"
+    assert diff(part, whole, expect=1, run_b=early)["first"]["kind"] == "only_in_b"
+    result = diff(part, whole, expect=0, run_a=early)
+    assert result["compared"]["ended_early"] == 1 and result["compared"]["launches"] == 5 * LAUNCHES + 1
+    assert result["notes"] == [f"A's recording ended early, after {5 * LAUNCHES + 1} launches: what the other run did later is not compared"]
+    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=0).out
+    assert text.startswith(f"Equal: {5 * LAUNCHES + 1} launches, 11 copies, 6 memsets; 1 recording ended early\n")
+    assert diff(whole, part, expect=0, run_b=early)["notes"][0].startswith("B's recording ended early, after ")
+    part[2 * STEP + PLACE[SCATTER]] = dataclasses.replace(part[2 * STEP + PLACE[SCATTER]], digest=3)
+    result = diff(part, whole, expect=1, run_a=early)
+    assert result["first"]["a"]["row"] == 2 * STEP + PLACE[SCATTER] and result["after"]["unpaired"] == 0
+
+
 def test_rows_of_other_parts_are_unknown(diff):
     """They are neither equal nor different; the index into the list is ignored."""
     a, b = training(STEPS), training(STEPS)
