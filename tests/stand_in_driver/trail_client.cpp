@@ -310,6 +310,35 @@ class Program {
     }
   }
 
+  // Equal launches, whose code is unloaded and loaded again after every twenty of them; then another function that has
+  // the handle.
+  void unloads(int times) {
+    const auto load = [&](CUmodule& module, const char* kernel) {
+      CUfunction function = nullptr;
+      check(client_.api().cuModuleLoadData(&module, image_of(kernel, kPlain, false).c_str()));
+      check(client_.api().cuModuleGetFunction(&function, module, kernel));
+      return function;
+    };
+    const CUdeviceptr to = client_.upload(numbers(16, 0));
+    CUmodule module = nullptr;
+    const CUfunction function = load(module, "trail_fill");
+    const int count = 16, first = 1000, unit = 1;
+    const auto load_again = [&](const char* kernel) {
+      check(client_.api().cuModuleUnload(module));
+      if (load(module, kernel) != function) throw std::runtime_error("the handle does not come again");
+    };
+    for (int i = 0; i < times; ++i) {
+      if (i > 0 && i % 20 == 0) load_again("trail_fill");
+      const Argument arguments[] = {to, count, first};
+      client_.launch({}, function, {4}, {32}, nullptr, arguments);
+      say("unloads", to);
+    }
+    load_again("tiny_kernel");
+    const Argument arguments[] = {to, unit};
+    client_.launch({}, function, {4}, {32}, nullptr, arguments);
+    client_.wait_for_all();
+  }
+
   // Prints a line for each launch, until it is killed.
   void runs_on(int) {
     const CUdeviceptr to = client_.upload(numbers(16, 0));
@@ -454,6 +483,7 @@ int main(int argc, char** argv) {
                                                                  {"maps", &Program::maps},
                                                                  {"maps_again", &Program::maps_again},
                                                                  {"ends_a_context", &Program::ends_a_context},
+                                                                 {"unloads", &Program::unloads},
                                                                  {"runs_on", &Program::runs_on}};
   try {
     const msda::stand_in::Client client(msda::stand_in::Via::kProcAddress);

@@ -48,6 +48,7 @@ void Trail::forget_in_child() {
   new (&space_) LearningSpace(config().survey_share);
   new (&learning_) decltype(learning_);
   new (&functions_) decltype(functions_);
+  new (&known_code_) decltype(known_code_);
   new (&memo_) LaunchMemo;
   new (&launches_of_graphs_) decltype(launches_of_graphs_);
   new (&graphs_) KnownGraphs;
@@ -79,29 +80,32 @@ bool Trail::has_driver() {
   return *has_driver_;
 }
 
-Trail::Function& Trail::function_of(cuda::Context context, cuda::Function function) {
+const std::shared_ptr<Trail::Function>& Trail::function_of(cuda::Context context, cuda::Function function) {
   if (std::exchange(unloads_, unloads()) != unloads()) forget_functions();
   auto& known = functions_[{context, function}];
-  if (known != nullptr) return *known;
+  if (known != nullptr) return known;
   const RelaxedCapture relaxed;
-  known = std::make_unique<Function>();
+  known = std::make_shared<Function>();
   known->kernel = examine(function);
   known->entry = rows_.kernel(known->kernel);
   known->draws_random_numbers = draws_random_numbers(known->kernel.layout.kernel);
   // Data decide where atomics go; and of collectives and of unknown code nothing is known.
   const auto atomics = known->kernel.facts.integers.find("float_atomics");
   known->may_write_anywhere = atomics == known->kernel.facts.integers.end() || atomics->second != 0;
+  const auto image = std::exchange(known->kernel.image, nullptr);  // it is large
+  if (image == nullptr) return known;
+  const auto [same, is_new] = known_code_.try_emplace(known->entry, known);
+  if (!is_new) return known = same->second;
   const auto& parameters = known->kernel.layout.parameters;
   const size_t bytes = parameters.empty() ? 0 : parameters.back().offset + parameters.back().size;
-  if (known->kernel.image != nullptr) {
-    const auto is_read = parameters_read_by(known->kernel.image->bytes, known->kernel.layout.kernel,
-                                            known->kernel.facts.architecture, bytes);
-    for (const bool is_byte_read : is_read)
-      known->read.push_back(std::byte{static_cast<unsigned char>(is_byte_read ? 0xFF : 0)});
-  }
-  return *known;
+  const auto is_read =
+      parameters_read_by(image->bytes, known->kernel.layout.kernel, known->kernel.facts.architecture, bytes);
+  for (const bool is_byte_read : is_read)
+    known->read.push_back(std::byte{static_cast<unsigned char>(is_byte_read ? 0xFF : 0)});
+  return known;
 }
 
+// Another function may get the handle of one whose code was unloaded. What was learnt of known code stays.
 void Trail::forget_functions() {
   memo_.clear();  // first: it refers to them
   functions_.clear();
@@ -313,9 +317,10 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     if (!held || ticket.recording->is_over() || !has_driver() || is_captured(launched.stream)) return;
     ticket.context = current_context();
     ticket.stream = launched.stream;
-    Function& function = function_of(ticket.context, launched.function);
+    const auto& known_function = function_of(ticket.context, launched.function);
+    Function& function = *known_function;
     if (!is_wanted(function, *ticket.recording)) return digests_.flush();
-    memo_.enter(launched, function.kernel.layout, function.read, &function);
+    memo_.enter(launched, function.kernel.layout, function.read, &known_function);
     const uint64_t version = version_of_words(memory_);  // before: the look-up itself may change it
     const auto known = memo_.find(version);
     const auto launch = known != nullptr ? known : look_up(launched, function, version);

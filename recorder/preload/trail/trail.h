@@ -101,7 +101,8 @@ class Trail {
   std::unique_lock<std::timed_mutex> lock(std::chrono::seconds patience = std::chrono::seconds(10));
   template <class Change>
   void locked(Change&& change) noexcept;
-  Function& function_of(cuda::Context context, cuda::Function function);
+  // The reference is to the handle's entry, which distinguishes contexts.
+  const std::shared_ptr<Function>& function_of(cuda::Context context, cuda::Function function);
   void forget_functions();
   bool is_wanted(Function& function, Recording& ours);
   std::shared_ptr<FoundLaunch> look_up(const Launched& launched, Function& function, uint64_t words_version);
@@ -146,8 +147,9 @@ class Trail {
   StreamOrder order_;
   std::vector<std::shared_ptr<LearntLaunch>> learning_;  // whose rows wait for what they changed
   uint64_t unloads_ = 0;
-  std::map<std::pair<cuda::Context, cuda::Function>, std::unique_ptr<Function>> functions_;  // until code is unloaded
+  std::map<std::pair<cuda::Context, cuda::Function>, std::shared_ptr<Function>> functions_;  // until code is unloaded
   LaunchMemo memo_;                                                                          // of theirs
+  std::map<uint32_t, std::shared_ptr<Function>> known_code_;                                 // by its entry
   std::map<uint64_t, FunctionLaunches> launches_of_graphs_;                                  // by what is in them
   KnownGraphs graphs_;
   std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;

@@ -169,7 +169,7 @@ void Trail::before_graph(cuda::GraphExec exec, cuda::Stream stream, Ticket& tick
       if (const auto* kernel = std::get_if<KernelStep>(&step.what)) {
         bytes.insert(bytes.end(), kernel->bytes.begin(), kernel->bytes.end());
         bytes.resize((bytes.size() + 7) / 8 * 8);
-        what = (what ^ function_of(ticket.context, kernel->function).entry) * 0x9E3779B97F4A7C15 + kernel->grid[0];
+        what = (what ^ function_of(ticket.context, kernel->function)->entry) * 0x9E3779B97F4A7C15 + kernel->grid[0];
         ++kernels;
       } else if (const auto* copy = std::get_if<CopyStep>(&step.what)) {
         append(bytes, range_of(copy->to, *copy).address);

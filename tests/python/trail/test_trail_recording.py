@@ -276,6 +276,15 @@ def test_memory_of_another_device_is_not_read(tmp_path):
     assert len(changed) == 4 and {(row.parts, row.bytes) for row in changed} == {("", 0)}
 
 
+@pytest.mark.parametrize("hook", HOOKS)
+def test_what_was_learnt_of_code_outlives_its_being_unloaded(tmp_path, hook):
+    """It writes what memory holds: a launch that is learnt from anew has no parts."""
+    trail, said = trailed(tmp_path / "a.h5", "unloads:200", hook=hook)
+    launches = check_learnt(trail, data_of(said), "trail_fill")
+    assert [row.parts for row in launches] == ["0+0:64"] + 63 * [""] + 136 * ["0+0:64"]
+    assert trail[-1].kernel["name"] == "tiny_kernel"
+
+
 def test_what_a_context_learnt_stays_when_another_ends(tmp_path):
     """Launches of the first context are digested as before."""
     done = run(tmp_path / "under", [RECORD, "--trail", "--hook", "driver", "-o", "a.h5", "--", HOSTILE_CLIENT, "makes_contexts:5"])
