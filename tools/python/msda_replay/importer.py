@@ -23,9 +23,9 @@ def read_call(source, given=None):
     missing = [name for name in schema.inputs if name not in keys]
     if missing:
         source.fail(source.noun, f"has no {', '.join(missing)}")
-    shapes.check_headers(source, schema, keys)
     scalars = {name: read_scalar(source, name, valid) for name, valid in schema.scalars.items() if name in source}
     scalars.update(given)
+    shapes.check_headers(source, schema, keys, scalars)
     if ("atol" in scalars) != ("rtol" in scalars):
         source.fail(source.noun, "has only one of atol and rtol; they go together")
     tensors = {key: widen(source.read(key)) for key in keys}

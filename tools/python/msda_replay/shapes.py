@@ -50,10 +50,11 @@ def _transposed(shape, dimensions, extents):
     return f"; its shape is {tuple(shape)}" + (f": with .transpose{orders[0]} it fits" if len(fitting) == 1 else "")
 
 
-def check_headers(source, schema, keys):
-    """Refuses a wrong type or shape, and more data than this machine's memory holds."""
-    sources: Dict[str, str] = {}
-    extents, total = dict(schema.extents), 0
+def check_headers(source, schema, keys, scalars):
+    """Refuses a wrong type or shape, and more data than this machine's memory holds. `scalars` may state sizes."""
+    stated = {convention["extent_of"][1]: name for name, convention in schema.conventions.items() if "extent_of" in convention and name in scalars}
+    sources: Dict[str, str] = dict(stated)
+    extents, total = {**schema.extents, **{dimension: scalars[name] for dimension, name in stated.items()}}, 0
     for key in sorted(keys, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
         header = source.header(key)
         dimensions = schema.dimensions[schema.tensors[key]]
