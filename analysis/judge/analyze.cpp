@@ -98,6 +98,14 @@ double mean_magnitude(const Tensor& tensor) {
   return count > 0 && std::isfinite(sum) ? sum / count : 0;
 }
 
+// Returns whether all elements are 0, as they are of a tensor that is missing.
+bool is_zero(const Tensor& tensor) {
+  for (int64_t i = 0; tensor && i < tensor.elements(); ++i) {
+    if (tensor.at(i) != 0) return false;
+  }
+  return true;
+}
+
 class Analysis {
  public:
   Analysis(const Material& material, const Settings& settings)
@@ -244,9 +252,12 @@ class Analysis {
   }
 
   // Returns whether the gradient shows which conventions a side used. A single wrong sample reaches many elements of a
-  // scattered gradient, so such a gradient counts only where the operator has no other.
+  // scattered gradient, so such a gradient counts only if all others are 0, as where samples read the nearest pixel.
   bool shows_conventions(Gradient gradient) const {
-    return !gradient.scattered() || std::ranges::all_of(call().gradients(), &Gradient::scattered);
+    const auto shows_nothing = [this](Gradient other) {
+      return other.scattered() || (is_zero(material_.float64.of(other)) && is_zero(recorded_.of(other)));
+    };
+    return !gradient.scattered() || std::ranges::all_of(call().gradients(), shows_nothing);
   }
 
   // Returns elements of the recorded side against another one that are out of tolerance; -1 if they were not compared.
