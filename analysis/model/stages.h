@@ -25,7 +25,6 @@ struct Intermediate {
   std::vector<Gradient> shown_for;
   std::optional<Gradient> gradient;  // the one that it is
   bool is_exact = false;             // a number that rounding changed at all has drifted: cells
-  bool output_stands_in = false;     // for the recorded stage: no recorder stores this operator's
 
   bool is_scattered() const { return gradient && gradient->scattered(); }
   int64_t width() const {  // numbers of a sample

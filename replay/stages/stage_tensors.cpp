@@ -24,9 +24,11 @@ StageTensors::StageTensors(const Options& options, const capture::IsolatedReader
       stages_(intermediates_.size()) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const analysis::Intermediate& stage = intermediates_[i];
-    if (stage.output_stands_in) stages_[i].tensor = outputs.of(*stage.gradient);
     const auto kept = std::ranges::find(invocation.stages, stage.name, &capture::Invocation::Stage::name);
-    if (kept == invocation.stages.end()) continue;
+    if (kept == invocation.stages.end()) {
+      if (stage.gradient) stages_[i].tensor = outputs.of(*stage.gradient);
+      continue;
+    }
     stages_[i].facts = kept->facts;
     if (!kept->full) continue;
     const capture::TensorInfo& info = *kept->full;

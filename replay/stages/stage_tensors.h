@@ -16,7 +16,7 @@ namespace msda::replay {
 // By the index of the stage among analysis::Stages::intermediates().
 class StageTensors {
  public:
-  // Reads every recorded stage tensor. `outputs` stand in for those that no recorder stores. Throws BadInput for one
+  // Reads every recorded stage tensor; for a gradient without one, takes that of `outputs`. Throws BadInput for one
   // that does not fit the call, and as refuse_altered() does.
   StageTensors(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation,
                const analysis::Call& call, const analysis::Side& outputs);

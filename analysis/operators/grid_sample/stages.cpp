@@ -152,7 +152,6 @@ std::vector<Intermediate> GridSampleCall::intermediates() const {
   add(Stage::kGradGrid, names[MSDA_GRID_STAGE_GRAD_GRID], by_axis, {}, of_grid).gradient = GridSampleGradient::kGrid;
   add(Stage::kInputContributions, names[MSDA_GRID_STAGE_INPUT_CONTRIBUTIONS], taps, C, of_input);
   add(Stage::kGradInput, names[MSDA_GRID_STAGE_GRAD_INPUT], {""}, {}, of_input).gradient = GridSampleGradient::kInput;
-  for (Intermediate& tensor : all) tensor.output_stands_in = tensor.gradient.has_value();
   return all;
 }
 

@@ -27,7 +27,6 @@ std::vector<Intermediate> ScatterCall::intermediates() const {
   if (!names().weights.empty()) all.push_back({Stage::kWeights, "weights", names().corners, {}, {}, {}});
   all.push_back({Stage::kContributions, "contributions", names().corners, to().all_channels(), shown, {}});
   all.push_back({Stage::kResult, gradient().name(), {""}, {}, shown, gradient()});
-  all.back().output_stands_in = true;
   return all;
 }
 

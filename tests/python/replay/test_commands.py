@@ -85,7 +85,7 @@ def test_stages_of_a_finding(replay, demo_capture):
     assert (element["tensor"], element["index"]) == ("grad_sampling_locations", [0, 948, 0, 0, 2, 0])
     assert element["first_drift"] == "cell"
     rows = {(row["stage"], row["component"]): row for row in element["stages"]}
-    assert rows["cell", "x"]["values"] == {"msda_triton": 2, "grid_sample": 3, "float64": 2}
+    assert rows["cell", "x"]["values"] == {"recorded": None, "msda_triton": 2, "grid_sample": 3, "float64": 2}
     assert rows["cell", "y"]["drifts"] is False
     text = replay("stages", demo_capture, expect=0).out
     assert "first drift: cell" in text and "pixel_coordinates" in text
