@@ -327,7 +327,7 @@ def test_other_programs_are_as_without_the_trail(tmp_path, client, words, hook):
     assert done.returncode == plain.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("words, status", [(["exits_beside_a_thread:300"], 5), (["exits_from_a_handler:300000"], 7), (["ends_from_a_handler:300000"], 7),
+@pytest.mark.parametrize("words, status", [(["exits_beside_a_thread:40"], 5), (["exits_from_a_handler:300000"], 7), (["ends_from_a_handler:300000"], 7),
                                            (["raises:11"], 128 + 11), (["limits_file_sizes:20000"], 0)], ids=lambda value: value[0].split(":")[0] if isinstance(value, list) else "")
 def test_ends(tmp_path, words, status):
     done = run(tmp_path / "under", [RECORD, "--trail", "--hook", "driver", "-o", "a.h5", "--", HOSTILE_CLIENT, *words])
