@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,15 +95,19 @@ void launches(const Client& client, int times) {
 }
 
 // Prints a line once each launch is done.
-void runs_on(const Client& client, int) {
+// After ten launches asks for SIGALRM in so many microseconds, unless that is 0.
+void run_until_alarm(const Client& client, int microseconds) {
   const ContextState state(client);
-  for (;;) {
+  for (int i = 0;; ++i) {
+    if (i == 10) ualarm(static_cast<useconds_t>(microseconds), 0);
     state.add_one();
     state.sum();
     client.wait_for_all();
     if (write(STDOUT_FILENO, "x\n", 2) != 2) _exit(1);
   }
 }
+
+void runs_on(const Client& client, int) { run_until_alarm(client, 0); }
 
 void closes_descriptors(const Client& client, int) {
   const ContextState state(client);
@@ -219,16 +222,12 @@ void exits_beside_a_thread(const Client& client, int sums) {
 
 void exits_from_a_handler(const Client& client, int microseconds) {
   std::signal(SIGALRM, [](int) { exit(7); });
-  const itimerval at{{0, 0}, {0, microseconds}};
-  setitimer(ITIMER_REAL, &at, nullptr);
-  runs_on(client, 0);
+  run_until_alarm(client, microseconds);
 }
 
 void ends_from_a_handler(const Client& client, int microseconds) {
   std::signal(SIGALRM, [](int) { _exit(7); });
-  const itimerval at{{0, 0}, {0, microseconds}};
-  setitimer(ITIMER_REAL, &at, nullptr);
-  runs_on(client, 0);
+  run_until_alarm(client, microseconds);
 }
 
 void raises(const Client& client, int number) {
