@@ -1,4 +1,4 @@
-#include "recorder/adapters/upsample_call.h"
+#include "recorder/adapters/interpolate/upsample_call.h"
 
 #include <array>
 #include <cmath>

@@ -21,7 +21,7 @@
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
-#include "recorder/adapters/upsample_call.h"
+#include "recorder/adapters/interpolate/upsample_call.h"
 
 namespace msda::adapters {
 namespace {

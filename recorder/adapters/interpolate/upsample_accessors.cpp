@@ -19,7 +19,7 @@
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/adapters/tensor_info.h"
-#include "recorder/adapters/upsample_call.h"
+#include "recorder/adapters/interpolate/upsample_call.h"
 
 namespace msda::adapters {
 namespace {
