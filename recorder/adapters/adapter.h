@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -102,7 +103,10 @@ class Adapter {
   virtual std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const;
 };
 
-// Returns the adapters for the kernels that the project knows, in the order in which they are asked.
-std::span<const Adapter* const> built_in();
+using Adapters = std::vector<std::unique_ptr<const Adapter>>;
+
+// Returns the adapters for the kernels that the project knows: those of all files in the folders of operators. Never
+// destroyed: a program may launch while it exits.
+const Adapters& built_in();
 
 }  // namespace msda::adapters

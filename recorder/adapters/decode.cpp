@@ -7,13 +7,6 @@
 #include "recorder/tensors/tensor.h"
 
 namespace msda::adapters {
-namespace {
-
-// More levels than any pyramid has, and few enough that a wrong count cannot cause a large copy.
-constexpr int64_t kMaxLevels = 1 << 16;
-
-}  // namespace
-
 int64_t DeviceTensor::bytes() const { return extent_of(*this).value_or(tensors::Extent{}).end; }
 
 std::variant<LaunchShape, Refusal> Adapter::with_block(const Launch&, uint32_t) const {
@@ -97,38 +90,6 @@ std::optional<int64_t> product(std::span<const int64_t> factors) {
     result *= factor;
   }
   return result;
-}
-
-Decoded with_tensors(Call call, const Sizes& sizes, msda_dtype float_type, const Addresses& at) {
-  const auto [B, S, M, D, L, Q, P] = sizes;
-  const std::vector<int64_t> value{B, S, M, D}, locations{B, Q, M, L, P, 2}, weights{B, Q, M, L, P};
-  call.inputs = {{{"value", float_type, value}, at.value}, {{"spatial_shapes", MSDA_INT64, {L, 2}}, at.spatial_shapes}};
-  if (at.level_start_index) call.inputs.push_back({{"level_start_index", MSDA_INT64, {L}}, *at.level_start_index});
-  call.inputs.push_back({{"sampling_locations", float_type, locations}, at.sampling_locations});
-  call.inputs.push_back({{"attention_weights", float_type, weights}, at.attention_weights});
-  call.inputs.push_back({{"grad_output", float_type, {B, Q, M, D}}, at.grad_output});
-  call.outputs = {{{"grad_value", float_type, value}, at.grad_value},
-                  {{"grad_sampling_locations", float_type, locations}, at.grad_sampling_locations},
-                  {{"grad_attention_weights", float_type, weights}, at.grad_attention_weights}};
-  return checked(std::move(call));
-}
-
-std::optional<bool> LevelTable::adds_up(int64_t levels, int64_t pixels) {
-  if (levels > kMaxLevels) return false;
-  int64_t left = pixels;
-  for (int64_t l = 0; l < levels; ++l) {
-    if (levels - l > left) return false;  // every level has a pixel
-    if (l == std::ssize(known_)) {
-      decltype(known_) more(levels - l);
-      const uint64_t from = address_ + l * sizeof more[0];
-      if (!read_ || !read_(from, more.data(), more.size() * sizeof more[0])) return std::nullopt;
-      known_.insert(known_.end(), more.begin(), more.end());
-    }
-    const auto [height, width] = known_[l];
-    if (height < 1 || width < 1 || height > left / width) return false;
-    left -= height * width;
-  }
-  return left == 0;
 }
 
 }  // namespace msda::adapters

@@ -1,7 +1,6 @@
-// What the adapters share: a launch's parameters, the table of levels, and the tensors of the operator.
+// What the adapters share: a launch's parameters, and checks of tensors.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,23 +14,6 @@
 #include "recorder/adapters/adapter.h"
 
 namespace msda::adapters {
-
-// Returns the built-in adapters. They are never destroyed: a program may launch while it exits.
-const Adapter& col2im17();
-const Adapter& embedding();
-const Adapter& grid_sampler_2d();
-const Adapter& grid_sampler_3d();
-const Adapter& index_add();
-const Adapter& index_put();
-const Adapter& msda_triton();
-const Adapter& roi_align();
-const Adapter& scatter_add();
-const Adapter& upsample_bicubic2d();
-const Adapter& upsample_bilinear2d();
-const Adapter& upsample_nearest1d();
-const Adapter& upsample_nearest2d();
-const Adapter& upsample_nearest3d();
-const Adapter& upsample_trilinear3d();
 
 // A parameter as the kernel declares it. A scalar is aligned to its size, a struct to its largest member.
 struct Slot {
@@ -61,11 +43,6 @@ std::vector<Pointer> pointers_at(const Launch& launch,
 // Returns the configuration for a grid-stride loop over n, as CUDA's samples launch it.
 LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes);
 
-// The letters of kernels/msda.h.
-struct Sizes {
-  int64_t B, S, M, D, L, Q, P;
-};
-
 // Returns the product of the factors; nothing if one is not positive or the product does not fit into 63 bits.
 std::optional<int64_t> product(std::span<const int64_t> factors);
 
@@ -78,30 +55,5 @@ Decoded checked(Call call);
 
 // Removes strides that say no more than the shape: those of a contiguous, row-major tensor.
 void drop_row_major_strides(DeviceTensor& tensor);
-
-struct Addresses {
-  uint64_t value, spatial_shapes;
-  std::optional<uint64_t> level_start_index;  // absent if the kernel takes none
-  uint64_t sampling_locations, attention_weights, grad_output;
-  uint64_t grad_value, grad_sampling_locations, grad_attention_weights;
-};
-
-// Returns the call with the operator's tensors. Refused if a pointer is null, a size not positive, or a tensor of more
-// bytes than 63 bits can count.
-Decoded with_tensors(Call call, const Sizes& sizes, msda_dtype float_type, const Addresses& at);
-
-// spatial_shapes as int64 [levels,2] on the device; reads no more levels than requested.
-class LevelTable {
- public:
-  LevelTable(uint64_t address, const ReadDevice& read) : address_(address), read_(read) {}
-
-  // Returns whether the table's first `levels` levels have `pixels` pixels in all; nothing if it cannot be read.
-  std::optional<bool> adds_up(int64_t levels, int64_t pixels);
-
- private:
-  uint64_t address_;
-  const ReadDevice& read_;
-  std::vector<std::array<int64_t, 2>> known_;  // (height, width)
-};
 
 }  // namespace msda::adapters

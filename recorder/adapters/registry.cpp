@@ -1,18 +1,21 @@
-#include <array>
-
+#include "recorder/adapters/adapter_files.h"
 #include "recorder/adapters/decode.h"
 #include "recorder/adapters/made_once.h"
 
 namespace msda::adapters {
 
-std::span<const Adapter* const> built_in() {
-  using All = std::array<const Adapter*, 15>;
-  static constinit MadeOnce<const All> all;
+#define MSDA_DECLARE(file) void add_##file(Adapters& all);
+MSDA_ADAPTER_FILES(MSDA_DECLARE)
+#undef MSDA_DECLARE
+
+const Adapters& built_in() {
+  static constinit MadeOnce<const Adapters> all;
   return all.get([] {
-    return std::make_unique<const All>(
-        All{&col2im17(), &msda_triton(), &grid_sampler_2d(), &grid_sampler_3d(), &roi_align(), &upsample_bilinear2d(),
-            &upsample_bicubic2d(), &upsample_trilinear3d(), &upsample_nearest1d(), &upsample_nearest2d(),
-            &upsample_nearest3d(), &index_add(), &scatter_add(), &index_put(), &embedding()});
+    auto adapters = std::make_unique<Adapters>();
+#define MSDA_ADD(file) add_##file(*adapters);
+    MSDA_ADAPTER_FILES(MSDA_ADD)
+#undef MSDA_ADD
+    return adapters;
   });
 }
 

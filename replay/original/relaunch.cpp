@@ -293,8 +293,8 @@ bool same_problem(const Invocation& a, const Invocation& b) {
 // Returns the built-in adapter for the kernel; null if a user's adapter decoded the launch.
 const adapters::Adapter* adapter_of(const Invocation& invocation) {
   if (invocation.facts.texts.contains("adapter")) return nullptr;
-  for (const adapters::Adapter* adapter : adapters::built_in()) {
-    if (adapter->matches(invocation.facts.kernel)) return adapter;
+  for (const auto& adapter : adapters::built_in()) {
+    if (adapter->matches(invocation.facts.kernel)) return adapter.get();
   }
   return nullptr;
 }

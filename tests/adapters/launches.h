@@ -32,8 +32,8 @@ class Packer {
 };
 
 inline const Adapter* adapter_for(std::string_view kernel) {
-  for (const Adapter* adapter : built_in()) {
-    if (adapter->matches(kernel)) return adapter;
+  for (const auto& adapter : built_in()) {
+    if (adapter->matches(kernel)) return adapter.get();
   }
   return nullptr;
 }

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 #include "recorder/adapters/tensor_info.h"
 
@@ -225,14 +224,8 @@ class GridSampler final : public Adapter {
 
 }  // namespace
 
-const Adapter& grid_sampler_2d() {
-  static constinit MadeOnce<const GridSampler> adapter;
-  return adapter.get([] { return std::make_unique<const GridSampler>(k2d); });
-}
-
-const Adapter& grid_sampler_3d() {
-  static constinit MadeOnce<const GridSampler> adapter;
-  return adapter.get([] { return std::make_unique<const GridSampler>(k3d); });
+void add_grid_sampler(Adapters& all) {
+  for (const Kernel* kernel : {&k2d, &k3d}) all.push_back(std::make_unique<const GridSampler>(*kernel));
 }
 
 }  // namespace msda::adapters

@@ -19,9 +19,8 @@
 #include <variant>
 #include <vector>
 
-#include "recorder/adapters/made_once.h"
-#include "recorder/adapters/mangled.h"
 #include "recorder/adapters/interpolate/upsample_call.h"
+#include "recorder/adapters/mangled.h"
 
 namespace msda::adapters {
 namespace {
@@ -144,27 +143,13 @@ class Nearest final : public Adapter {
   std::string_view name_, identifier_;
 };
 
-template <size_t kAxesCount>
-const Adapter& nearest(std::string_view name, std::string_view identifier) {
-  static constinit MadeOnce<const Nearest> adapter;
-  return adapter.get([&] { return std::make_unique<const Nearest>(kAxesCount, name, identifier); });
-}
-
 }  // namespace
 
-const Adapter& upsample_bilinear2d() {
-  static constinit MadeOnce<const Bilinear2d> adapter;
-  return adapter.get([] { return std::make_unique<const Bilinear2d>(); });
-}
-
-const Adapter& upsample_nearest1d() {
-  return nearest<1>("upsample_nearest1d", "37upsample_nearest1d_backward_out_frame");
-}
-const Adapter& upsample_nearest2d() {
-  return nearest<2>("upsample_nearest2d", "37upsample_nearest2d_backward_out_frame");
-}
-const Adapter& upsample_nearest3d() {
-  return nearest<3>("upsample_nearest3d", "37upsample_nearest3d_backward_out_frame");
+void add_upsample(Adapters& all) {
+  all.push_back(std::make_unique<const Bilinear2d>());
+  all.push_back(std::make_unique<const Nearest>(1, "upsample_nearest1d", "37upsample_nearest1d_backward_out_frame"));
+  all.push_back(std::make_unique<const Nearest>(2, "upsample_nearest2d", "37upsample_nearest2d_backward_out_frame"));
+  all.push_back(std::make_unique<const Nearest>(3, "upsample_nearest3d", "37upsample_nearest3d_backward_out_frame"));
 }
 
 }  // namespace msda::adapters

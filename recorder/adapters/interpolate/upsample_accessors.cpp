@@ -17,9 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "recorder/adapters/made_once.h"
-#include "recorder/adapters/tensor_info.h"
 #include "recorder/adapters/interpolate/upsample_call.h"
+#include "recorder/adapters/tensor_info.h"
 
 namespace msda::adapters {
 namespace {
@@ -102,19 +101,13 @@ class Accessors final : public Adapter {
   const char* mode_;
 };
 
-template <size_t kAxesCount>
-const Adapter& accessors(std::string_view name, std::string_view identifier, const char* mode) {
-  static constinit MadeOnce<const Accessors<kAxesCount>> adapter;
-  return adapter.get([&] { return std::make_unique<const Accessors<kAxesCount>>(name, identifier, mode); });
-}
-
 }  // namespace
 
-const Adapter& upsample_bicubic2d() {
-  return accessors<2>("upsample_bicubic2d", "37upsample_bicubic2d_backward_out_frame", "bicubic");
-}
-const Adapter& upsample_trilinear3d() {
-  return accessors<3>("upsample_trilinear3d", "39upsample_trilinear3d_backward_out_frame", "trilinear");
+void add_upsample_accessors(Adapters& all) {
+  all.push_back(
+      std::make_unique<const Accessors<2>>("upsample_bicubic2d", "37upsample_bicubic2d_backward_out_frame", "bicubic"));
+  all.push_back(std::make_unique<const Accessors<3>>("upsample_trilinear3d",
+                                                     "39upsample_trilinear3d_backward_out_frame", "trilinear"));
 }
 
 }  // namespace msda::adapters

@@ -6,9 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
+#include "recorder/adapters/msda/tensors.h"
 
 namespace msda::adapters {
 namespace {
@@ -168,9 +167,6 @@ class Col2im17 final : public Adapter {
 
 }  // namespace
 
-const Adapter& col2im17() {
-  static constinit MadeOnce<const Col2im17> adapter;
-  return adapter.get();
-}
+void add_col2im17(Adapters& all) { all.push_back(std::make_unique<const Col2im17>()); }
 
 }  // namespace msda::adapters

@@ -5,8 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
+#include "recorder/adapters/msda/tensors.h"
 
 namespace msda::adapters {
 namespace {
@@ -147,9 +146,6 @@ class MsdaTriton final : public Adapter {
 
 }  // namespace
 
-const Adapter& msda_triton() {
-  static constinit MadeOnce<const MsdaTriton> adapter;
-  return adapter.get();
-}
+void add_msda_triton(Adapters& all) { all.push_back(std::make_unique<const MsdaTriton>()); }
 
 }  // namespace msda::adapters

@@ -18,7 +18,6 @@
 
 #include "kernels/storage.h"
 #include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 
 namespace msda::adapters {
@@ -134,9 +133,6 @@ class RoiAlign final : public Adapter {
 
 }  // namespace
 
-const Adapter& roi_align() {
-  static constinit MadeOnce<const RoiAlign> adapter;
-  return adapter.get([] { return std::make_unique<const RoiAlign>(); });
-}
+void add_roi_align(Adapters& all) { all.push_back(std::make_unique<const RoiAlign>()); }
 
 }  // namespace msda::adapters

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 
 namespace msda::adapters {
@@ -97,9 +96,6 @@ class Embedding final : public Adapter {
 
 }  // namespace
 
-const Adapter& embedding() {
-  static constinit MadeOnce<const Embedding> adapter;
-  return adapter.get([] { return std::make_unique<const Embedding>(); });
-}
+void add_embedding(Adapters& all) { all.push_back(std::make_unique<const Embedding>()); }
 
 }  // namespace msda::adapters

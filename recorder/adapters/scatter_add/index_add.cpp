@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 #include "recorder/adapters/tensor_info.h"
 
@@ -148,9 +147,6 @@ class IndexAdd final : public Adapter {
 
 }  // namespace
 
-const Adapter& index_add() {
-  static constinit MadeOnce<const IndexAdd> adapter;
-  return adapter.get([] { return std::make_unique<const IndexAdd>(); });
-}
+void add_index_add(Adapters& all) { all.push_back(std::make_unique<const IndexAdd>()); }
 
 }  // namespace msda::adapters

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 
 namespace msda::adapters {
@@ -90,9 +89,6 @@ class IndexPut final : public Adapter {
 
 }  // namespace
 
-const Adapter& index_put() {
-  static constinit MadeOnce<const IndexPut> adapter;
-  return adapter.get([] { return std::make_unique<const IndexPut>(); });
-}
+void add_index_put(Adapters& all) { all.push_back(std::make_unique<const IndexPut>()); }
 
 }  // namespace msda::adapters

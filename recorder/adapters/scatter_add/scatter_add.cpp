@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "recorder/adapters/decode.h"
-#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 #include "recorder/adapters/tensor_info.h"
 
@@ -154,9 +153,6 @@ class ScatterAdd final : public Adapter {
 
 }  // namespace
 
-const Adapter& scatter_add() {
-  static constinit MadeOnce<const ScatterAdd> adapter;
-  return adapter.get([] { return std::make_unique<const ScatterAdd>(); });
-}
+void add_scatter_add(Adapters& all) { all.push_back(std::make_unique<const ScatterAdd>()); }
 
 }  // namespace msda::adapters

@@ -20,7 +20,7 @@ std::vector<const adapters::Adapter*> read_asked_adapters() {
       warn(std::string(e.what()) + "; recording continues without this file");
     }
   }
-  all.insert(all.end(), adapters::built_in().begin(), adapters::built_in().end());
+  for (const auto& adapter : adapters::built_in()) all.push_back(adapter.get());
   return all;
 }
 
