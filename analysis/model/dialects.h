@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "analysis/model/call.h"
 
@@ -11,7 +12,11 @@ class Dialects {
  public:
   virtual ~Dialects() = default;
 
-  virtual const char* dialect() const = 0;  // "msda_triton"
+  virtual const char* dialect() const = 0;
+  // Returns the call in another dialect, by its name; null if that is its own.
+  virtual std::shared_ptr<const Call> in_dialect(const std::string& name) const = 0;
+  // Returns the call with this padding; null if that is its own.
+  virtual std::shared_ptr<const Call> padded(msda_padding padding, bool align_corners) const = 0;
   // Returns the call in the dialect that most tests compare with; null if that is its own. What misses it is reported
   // as advice.
   virtual std::shared_ptr<const Call> in_dialect_of_tests() const = 0;

@@ -34,8 +34,9 @@ Json conventions_of(const capture::Invocation& invocation) {
   Json json = Json::object();
   const OperatorRow* row = row_of(operator_of(invocation));
   if (row == nullptr) return json;
-  for (const auto& [name, kind, groups] : row->conventions) {
-    if (Json value = value_of(invocation, name, kind); !value.is_null()) json[name] = std::move(value);
+  for (const auto& convention : row->conventions) {
+    if (Json value = value_of(invocation, convention.name, convention.kind); !value.is_null())
+      json[convention.name] = std::move(value);
   }
   return json;
 }

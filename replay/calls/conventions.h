@@ -9,7 +9,7 @@
 
 namespace msda::replay {
 
-// Returns, for operators other than deformable attention, the conventions that the invocation has, by name.
+// Returns the conventions that are facts of the invocation, by name: all but those of an operator with dialects.
 nlohmann::ordered_json conventions_of(const capture::Invocation& invocation);
 // "reduce mean, dim 0, include_self true"
 std::string conventions_text(const capture::Invocation& invocation);

@@ -11,6 +11,7 @@
 #include "replay/calls/damage.h"
 #include "replay/calls/facts.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/operator_row.h"
 #include "replay/calls/shown_name.h"
 #include "replay/own/own_operator.h"
 
@@ -20,9 +21,8 @@ using analysis::Gradient;
 using analysis::Source;
 
 std::string shown_name(const std::string& name) {
-  constexpr std::string_view kOurs[] = {"recorded", "reference",      "original",
-                                        "float64",  "recorded_order", "grid_sample"};
-  const bool is_ours = std::ranges::find(kOurs, name) != std::end(kOurs) ||
+  constexpr std::string_view kOurs[] = {"recorded", "reference", "original", "float64", "recorded_order"};
+  const bool is_ours = std::ranges::find(kOurs, name) != std::end(kOurs) || name == dialect_of_tests() ||
                        std::ranges::find(kernels::kModeNames, name) != std::end(kernels::kModeNames);
   return is_ours || name.starts_with("stored ") ? "stored " + name : name;
 }
@@ -32,15 +32,21 @@ namespace {
 // Returns why the call is too large. Damaged data, or data that do not fit the rest, are reported when the call is
 // loaded.
 std::string why_too_large_in(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
-  capture::Tensor boxes;
+  const OperatorLoader* loader = loader_of(operator_of(invocation));
+  if (loader == nullptr || loader->why_too_large == nullptr) return "";
+  capture::Tensor with_data;
+  const auto input = [&](const char* name) {
+    const capture::TensorInfo* info = find(invocation.inputs, name);
+    if (info == nullptr) throw BadInput(name);
+    const bool is_read = info->name == loader->sized_by;
+    if (is_read) with_data = reader.read(*info);
+    return analysis::Tensor{is_read ? with_data.data.get() : nullptr, info->type, info->shape};
+  };
   try {
-    return why_too_large(invocation, "", [&](const char* name) {
-      const capture::TensorInfo* info = find(invocation.inputs, name);
-      if (info == nullptr) throw BadInput(name);
-      if (info->name == "boxes") boxes = reader.read(*info);
-      return analysis::Tensor{info->name == "boxes" ? boxes.data.get() : nullptr, info->type, info->shape};
-    });
+    return loader->why_too_large({invocation, "", input});
   } catch (const capture::Error&) {
+    return "";
+  } catch (const BadInput&) {
     return "";
   }
 }
@@ -111,8 +117,8 @@ void LoadedCall::fill_results(const capture::Invocation& invocation) {
     const std::string path = invocation.path + "/results/" + result.facts.name;
     std::shared_ptr<const analysis::Call> alternative;
     if (!result.facts.dialect.empty()) {
-      const msda_dialect dialect = dialect_from(result.facts.dialect, file_ + ": " + path);
-      if (msda() != nullptr) alternative = msda()->in_dialect(dialect);
+      check_dialect(result.facts.dialect, file_ + ": " + path);
+      if (call_->dialects() != nullptr) alternative = call_->dialects()->in_dialect(result.facts.dialect);
     } else if (is_reference && call_->dialects() != nullptr) {
       alternative = call_->dialects()->in_dialect_of_tests();
     }
@@ -141,9 +147,8 @@ LoadedCall::LoadedCall(const Options& options, const capture::IsolatedReader& re
   const auto* const compared = invocation.reference();
   const std::vector<capture::TensorInfo> of_reference =
       compared == nullptr ? std::vector<capture::TensorInfo>{} : compared->tensors;
-  call_ = call_of(
-      invocation, where_, [&](const char* name) { return input(invocation, name); }, one_of(invocation.outputs_before),
-      one_of(invocation.outputs), one_of(of_reference));
+  call_ = call_of({invocation, where_, [&](const char* name) { return input(invocation, name); },
+                   one_of(invocation.outputs), one_of(invocation.outputs_before), one_of(of_reference)});
   recorded_ = side("recorded", Source::kRecorded, invocation.path + "/outputs", invocation.outputs);
   const auto before = side("before", Source::kStored, invocation.path + "/outputs_before", invocation.outputs_before);
   std::ranges::copy(before.tensors, before_);

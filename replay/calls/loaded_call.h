@@ -8,7 +8,6 @@
 
 #include "analysis/model/call.h"
 #include "analysis/model/side.h"
-#include "analysis/operators/msda/call.h"
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
 
@@ -27,8 +26,6 @@ class LoadedCall {
   const std::string& where() const { return where_; }  // "FILE: /invocations/000000"
   const analysis::Call& call() const { return *call_; }
   std::shared_ptr<const analysis::Call> shared_call() const { return call_; }
-  // Returns the call if it is deformable attention's, or null.
-  const analysis::MsdaCall* msda() const { return dynamic_cast<const analysis::MsdaCall*>(call_.get()); }
   const analysis::Side& recorded() const { return recorded_; }  // without tensors, if no outputs were recorded
   const analysis::Tensor& before(analysis::Gradient gradient) const { return before_[gradient.place()]; }
   const analysis::Side* reference() const { return reference_ ? &*reference_ : nullptr; }

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "kernels/operator_rows.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 
@@ -18,9 +20,11 @@ NLOHMANN_JSON_SERIALIZE_ENUM(ConventionKind, {{ConventionKind::kText, "text"},
 namespace {
 
 OperatorRow row_from(const nlohmann::json& json) {
-  OperatorRow row{json.at("name"), json.value("title", json.at("name").get<std::string>()), {}, {}, {}, {}};
+  OperatorRow row{json.at("name"), {}, {}, {}, {}};
   for (const auto& convention : json.at("conventions")) {
-    row.conventions.push_back({convention.at("name"), convention.at("kind"), convention.value("groups", false)});
+    row.conventions.push_back({convention.at("name"), convention.at("kind"), convention.value("groups", false),
+                               convention.value("values", std::vector<std::string>{}),
+                               convention.value("of_tests", "")});
   }
   json.at("marks").at("conventions").get_to(row.mark_conventions);
   json.at("marks").at("inputs").get_to(row.mark_inputs);
@@ -56,10 +60,26 @@ const OperatorRow* row_of(const std::string& operator_name) {
   return found == operator_rows().end() ? nullptr : &*found;
 }
 
-std::string operator_titles() {
-  std::vector<std::string> titles;
-  for (const OperatorRow& row : operator_rows()) titles.push_back(row.title);
-  return fmt::format("{}", fmt::join(titles, ", "));
+namespace {
+
+// Returns the convention of the operator that has dialects.
+const ConventionRow& dialects() {
+  for (const OperatorRow& row : operator_rows()) {
+    const auto found = std::ranges::find_if(row.conventions, [](const auto& c) { return !c.of_tests.empty(); });
+    if (found != row.conventions.end()) return *found;
+  }
+  throw std::logic_error("no operator has dialects");
 }
+
+}  // namespace
+
+void check_dialect(const std::string& name, const std::string& where) {
+  const std::vector<std::string>& known = dialects().values;
+  if (std::ranges::find(known, name) != known.end()) return;
+  throw BadInput(fmt::format("{}: unknown dialect \"{}\"; there are {} and {}", where, name,
+                             fmt::join(known.begin(), known.end() - 1, ", "), known.back()));
+}
+
+const std::string& dialect_of_tests() { return dialects().of_tests; }
 
 }  // namespace msda::replay

@@ -12,11 +12,11 @@
 #include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/operator_row.h"
 
 namespace msda::replay {
 namespace {
 
-constexpr char kGridSample[] = "grid_sample";
 // A test and what it compares with are at most so many calls apart: one call of a hundred thousand then costs no more
 // than one of a few.
 constexpr size_t kNear = 64;
@@ -175,7 +175,7 @@ void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
 
 void Pairing::pair_equals(const std::vector<capture::Invocation>& equals) {
   const auto is_reference = [](const capture::Invocation& invocation) {
-    return invocation.facts.dialect == kGridSample;
+    return invocation.facts.dialect == dialect_of_tests();
   };
   for (const capture::Invocation& invocation : equals) {
     if (invocation.reference() != nullptr) continue;  // the capture says what it was compared with
@@ -232,9 +232,9 @@ std::vector<std::string> Pairing::notes(int64_t id) const {
   std::vector<std::string> notes;
   if (const auto reference = reference_of_.find(id); reference != reference_of_.end() && !options_.reference) {
     notes.push_back(
-        fmt::format("invocation {} has the same inputs, in dialect grid_sample: it is taken as the test's reference "
+        fmt::format("invocation {} has the same inputs, in dialect {}: it is taken as the test's reference "
                     "(--reference N takes another)",
-                    reference->second));
+                    reference->second, dialect_of_tests()));
   }
   if (const auto others = undecided_.find(id); others != undecided_.end()) {
     const int64_t partner = others->second.front();

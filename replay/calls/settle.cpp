@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "analysis/judge/analyze.h"
+#include "analysis/model/dialects.h"
 #include "analysis/model/owned_side.h"
 #include "analysis/numbers/compare.h"
-#include "analysis/operators/msda/call.h"
 #include "kernels/names.h"
 #include "replay/base/errors.h"
 #include "replay/calls/loaded_call.h"
@@ -17,9 +17,14 @@
 namespace msda::replay {
 namespace {
 
+struct Fitting {
+  msda_padding padding;
+  bool align_corners;
+};
+
 // "zeros align_corners, border align_corners"
-std::vector<analysis::Conventions> named_in(const std::string& text, const std::string& where) {
-  std::vector<analysis::Conventions> all;
+std::vector<Fitting> named_in(const std::string& text, const std::string& where) {
+  std::vector<Fitting> all;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     std::istringstream words(part);
@@ -30,30 +35,25 @@ std::vector<analysis::Conventions> named_in(const std::string& text, const std::
       throw BadInput(
           fmt::format("{}: {} says \"{}\", not such as \"zeros, border\"", where, capture::kFittingConventions, text));
     }
-    analysis::Conventions candidate;
-    candidate.padding = *known;
-    candidate.align_corners = !aligned.empty();
-    all.push_back(candidate);
+    all.push_back({*known, !aligned.empty()});
   }
   return all;
 }
 
-std::string conventions_in_words(const analysis::Conventions& conventions) {
+std::string conventions_in_words(const Fitting& conventions) {
   return fmt::format("{}{}", msda_padding_name(conventions.padding),
                      conventions.align_corners ? " with align_corners" : "");
 }
 
 // Returns elements of the reference that its own arithmetic, by these conventions, does not give.
-int64_t missed_by(const analysis::Conventions& fitting, const LoadedCall& loaded, int threads) {
+int64_t missed_by(const Fitting& fitting, const LoadedCall& loaded, int threads) {
   const analysis::Side& reference = *loaded.reference();
-  auto conventions = static_cast<const analysis::MsdaCall&>(reference.version_of(loaded.call())).conventions;
-  conventions.padding = fitting.padding;
-  conventions.align_corners = fitting.align_corners;
+  auto fitted = reference.version_of(loaded.call()).dialects()->padded(fitting.padding, fitting.align_corners);
+  if (fitted == nullptr) fitted = reference.alternative;
   msda_options options{};
   options.mode = MSDA_MODE_DETERMINISTIC;
   options.threads = threads;
-  auto computed = analysis::uncomputed_side(loaded.call(), reference.name, options.mode, reference,
-                                            loaded.msda()->with(conventions));
+  auto computed = analysis::uncomputed_side(loaded.call(), reference.name, options.mode, reference, fitted);
   analysis::compute_on_cpu(loaded.call(), options, computed);
   int64_t missed = 0;
   for (const analysis::Gradient gradient : loaded.call().gradients()) {
@@ -76,11 +76,11 @@ Settled settle(const Options& options, const capture::IsolatedReader& reader, co
   std::vector<std::string> names;
   for (const auto& fit : fitting) names.push_back(conventions_in_words(fit));
   const std::string alike = fmt::format("the recorded outputs fit padding {} equally well", fmt::join(names, " and "));
-  const analysis::Conventions* best = nullptr;
+  const Fitting* best = nullptr;
   int64_t fewest = 0, most = 0;
   if (invocation.reference() != nullptr && why_not_replayed(reader, invocation).empty()) {
     const LoadedCall loaded(options, reader, invocation);
-    for (const analysis::Conventions& fit : fitting) {
+    for (const Fitting& fit : fitting) {
       const int64_t missed = missed_by(fit, loaded, static_cast<int>(options.threads));
       most = std::max(most, missed);
       if (best != nullptr && missed >= fewest) continue;

@@ -92,7 +92,7 @@ std::string as_it_is_text(const Json& a) {
 std::string patch_of(const Json& advice, const LoadedCall& loaded) {
   const Json& advised = advice["advised"];
   if (!advised["sound"].get<bool>()) return "";
-  const bool is_msda = loaded.msda() != nullptr, has_grid = is_msda || advice["operator"] == "grid_sample";
+  const bool is_msda = loaded.call().dialects() != nullptr, has_grid = is_msda || advice["operator"] == "grid_sample";
   const std::string& mask = advised["mask"].get_ref<const std::string&>();
   const char* located = is_msda ? "sampling_locations, spatial_shapes" : "grid, size";
   const char* documented = "    \"\"\"`observed`, `expected`: dicts of gradients by name.\"\"\"\n";

@@ -1,6 +1,8 @@
 #include "replay/commands/program.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <exception>
@@ -10,11 +12,11 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/operator_rows.h"
 #include "recorder/text/mistyped.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
-#include "replay/calls/operator_row.h"
 #include "replay/commands/commands.h"
 
 namespace msda::replay {
@@ -49,11 +51,12 @@ int fail(const CLI::App& app, const CLI::ParseError& error) {
 int parse_and_run(int argc, char** argv) {
   int status = kWithinTolerance;
   CLI::App app(
-      "Finds out why the results of a GPU program vary or are wrong.\n"
-      "survey: which launches vary. diff: at which launch two runs part. run: why the results of a recorded call "
-      "drift,\n"
-      "of " +
-          operator_titles() + ", or an operator of your own.",
+      fmt::format(
+          "Finds out why the results of a GPU program vary or are wrong.\n"
+          "survey: which launches vary. diff: at which launch two runs part. run: why the results of a recorded call "
+          "drift,\n"
+          "of {}, or an operator of your own.",
+          fmt::join(kernels::kOperatorTitles, ", ")),
       "msda-replay");
   app.footer(
       "Exit status: 0 within tolerance, 1 drift found, 2 bad usage or bad input, 3 mode or device not available here.");

@@ -62,7 +62,7 @@ std::vector<std::string> ExportedCall::other_dialects() const {
   const std::string own = dialect_of(call());
   std::string beside = own;
   if (finding().against == "reference") beside = dialect_of(loaded->reference()->version_of(call()));
-  if (finding().against == "grid_sample") beside = "grid_sample";
+  if (finding().against == dialect_of_tests()) beside = dialect_of_tests();
   return beside == own ? std::vector<std::string>{} : std::vector{beside};
 }
 

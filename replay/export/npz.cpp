@@ -84,7 +84,7 @@ void add_scalars(ZipArchive& archive, const ExportedCall& call) {
   const auto add_text = [&](const char* name, const std::string& text) {
     if (!text.empty()) add(name, text_scalar(text));
   };
-  if (call.loaded->msda() != nullptr) {
+  if (call.call().dialects() != nullptr) {
     add_text("dialect", facts.dialect);
     add_text("padding_mode", facts.padding_mode);
     add("align_corners", scalar("|b1", facts.align_corners));

@@ -124,7 +124,7 @@ struct Definition {
 }  // namespace
 
 std::optional<OperatorSource> operator_source(const ExportedCall& call) {
-  if (call.loaded->msda() != nullptr) return msda_source(call);
+  if (call.call().dialects() != nullptr) return msda_source(call);
   const analysis::Call* const outline = &call.call();
   if (const auto* sums = dynamic_cast<const analysis::ScatterAddCall*>(outline)) return source_of(*sums);
   if (const auto* resize = dynamic_cast<const analysis::InterpolateCall*>(outline)) return source_of(*resize);

@@ -8,6 +8,7 @@
 #include "kernels/names.h"
 #include "recorder/text/escape.h"
 #include "recorder/writer/version.h"
+#include "replay/calls/operator_row.h"
 #include "replay/export/operator_source.h"
 #include "replay/export/parts.h"
 #include "replay/export/source_text.h"
@@ -101,11 +102,12 @@ std::string python_source(const ExportedCall& call, const std::string& archive) 
   text += parts::kPythonArithmetic;
   text += source.python;
   text += parts::kPythonCheck;
-  // Where torch's grid_sample computed what the recorded gradient was compared with, or what it should be.
+  // Where PyTorch computed what the recorded gradient was compared with, or what it should be.
   const std::vector<std::string> others = call.other_dialects();
-  const bool is_other = std::ranges::find(others, "grid_sample") != others.end();
-  const bool is_msda = call.loaded->msda() != nullptr;
-  const bool by_torch = source.with_torch && (!is_msda || call.invocation().facts.dialect == "grid_sample" || is_other);
+  const bool is_other = std::ranges::find(others, dialect_of_tests()) != others.end();
+  const bool has_dialects = call.call().dialects() != nullptr;
+  const bool by_torch =
+      source.with_torch && (!has_dialects || call.invocation().facts.dialect == dialect_of_tests() || is_other);
   if (by_torch && call.finding().against != "float64") text += parts::kPythonWithTorch;
   return text + parts::kPythonMain;
 }

@@ -140,6 +140,8 @@ struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
   std::shared_ptr<const Call> outline() const override;
 
   const char* dialect() const override { return msda_dialect_name(conventions.dialect); }
+  std::shared_ptr<const Call> in_dialect(const std::string& name) const override;
+  std::shared_ptr<const Call> padded(msda_padding padding, bool align_corners) const override;
   std::shared_ptr<const Call> in_dialect_of_tests() const override { return in_dialect(MSDA_GRID_SAMPLE); }
   std::shared_ptr<const Call> under(const Call& another) const override;
   // Return the same tensors under other conventions; null if they are the call's own.

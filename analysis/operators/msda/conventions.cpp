@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/operators/msda/call.h"
+#include "kernels/names.h"
 
 namespace msda::analysis {
 namespace {
@@ -36,6 +37,14 @@ std::shared_ptr<const Call> MsdaCall::with(const Conventions& changed) const {
 
 std::shared_ptr<const Call> MsdaCall::under(const Call& another) const {
   return with(static_cast<const MsdaCall&>(another).conventions);
+}
+
+std::shared_ptr<const Call> MsdaCall::in_dialect(const std::string& name) const {
+  return in_dialect(kernels::dialect_named(name).value());
+}
+
+std::shared_ptr<const Call> MsdaCall::padded(msda_padding padding, bool align_corners) const {
+  return with({conventions.dialect, padding, align_corners});
 }
 
 std::shared_ptr<const Call> MsdaCall::in_dialect(msda_dialect dialect) const {

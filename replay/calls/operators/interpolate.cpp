@@ -8,7 +8,7 @@
 #include "recorder/text/words.h"
 #include "replay/base/errors.h"
 #include "replay/calls/facts.h"
-#include "replay/calls/load_scatter.h"
+#include "replay/calls/load_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -27,12 +27,8 @@ double scale_of(const capture::Invocation& invocation, int axis, const std::stri
   return *scale;
 }
 
-}  // namespace
-
-std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocation& invocation,
-                                                          const std::string& where, const GetInput& input,
-                                                          const GetResult& before, const GetResult& recorded,
-                                                          const GetResult& reference) {
+std::shared_ptr<const analysis::Call> load_interpolate(const CallSource& source) {
+  const auto& [invocation, where, input, recorded, before, reference] = source;
   auto call = std::make_shared<analysis::InterpolateCall>();
   call->grad_output = input("grad_output");
   const analysis::Index& shape = call->grad_output.shape;
@@ -73,5 +69,9 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
       invocation.facts.kernel,
       {fitting(recorded("grad_input")), fitting(before("grad_input")), fitting(reference("grad_input"))});
 }
+
+}  // namespace
+
+extern const OperatorLoader loader_of_interpolate{load_interpolate};
 
 }  // namespace msda::replay

@@ -7,7 +7,7 @@
 #include "recorder/text/numbers.h"
 #include "replay/base/errors.h"
 #include "replay/calls/facts.h"
-#include "replay/calls/load_scatter.h"
+#include "replay/calls/load_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -37,7 +37,7 @@ std::string why_too_many(const analysis::RoiAlignCall& call) {
 }
 
 // Returns the input, or its shape alone: kernels of the backward pass are not given it.
-analysis::Tensor image_of(const capture::Invocation& invocation, const std::string& where, const GetInput& input,
+analysis::Tensor image_of(const capture::Invocation& invocation, const std::string& where, const GetTensor& input,
                           const analysis::Tensor& grad_output) {
   if (find(invocation.inputs, "input") != nullptr) return input("input");
   const auto size = [&](const char* name) { return integer_in(invocation, name, 0, int64_t{1} << 40, where); };
@@ -48,8 +48,8 @@ analysis::Tensor image_of(const capture::Invocation& invocation, const std::stri
 }
 
 // Without its numbers of points.
-std::shared_ptr<analysis::RoiAlignCall> unsized_call_of(const capture::Invocation& invocation, const std::string& where,
-                                                        const GetInput& input) {
+std::shared_ptr<analysis::RoiAlignCall> unsized_call_of(const CallSource& source) {
+  const auto& [invocation, where, input, recorded, before, reference] = source;
   auto call = std::make_shared<analysis::RoiAlignCall>();
   call->boxes = input("boxes");
   call->grad_output = input("grad_output");
@@ -86,23 +86,17 @@ std::shared_ptr<analysis::RoiAlignCall> unsized_call_of(const capture::Invocatio
   return call;
 }
 
-}  // namespace
-
-std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
-                                                        const GetInput& input) {
-  auto call = unsized_call_of(invocation, where, input);
-  if (const std::string why = why_too_many(*call); !why.empty()) throw BadInput(fmt::format("{}: {}", where, why));
+std::shared_ptr<const analysis::Call> load_roi_align(const CallSource& source) {
+  auto call = unsized_call_of(source);
+  if (const std::string why = why_too_many(*call); !why.empty())
+    throw BadInput(fmt::format("{}: {}", source.where, why));
   call->take_sizes();
   return call;
 }
 
-std::string why_roi_align_is_too_large(const capture::Invocation& invocation, const std::string& where,
-                                       const GetInput& input) {
-  try {
-    return why_too_many(*unsized_call_of(invocation, where, input));
-  } catch (const BadInput&) {
-    return "";
-  }
-}
+}  // namespace
+
+extern const OperatorLoader loader_of_roi_align{
+    load_roi_align, [](const CallSource& source) { return why_too_many(*unsized_call_of(source)); }, "boxes"};
 
 }  // namespace msda::replay

@@ -7,7 +7,7 @@
 #include "analysis/operators/scatter_add/call.h"
 #include "replay/base/errors.h"
 #include "replay/calls/facts.h"
-#include "replay/calls/load_scatter.h"
+#include "replay/calls/load_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -68,11 +68,8 @@ std::shared_ptr<const analysis::OwnedTensor> unsorted(const analysis::Tensor& in
   return result;
 }
 
-}  // namespace
-
-std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocation& invocation,
-                                                          const std::string& where, const GetInput& input,
-                                                          const GetResult& before) {
+std::shared_ptr<const analysis::Call> load_scatter_add(const CallSource& source) {
+  const auto& [invocation, where, input, recorded, before, reference] = source;
   auto call = std::make_shared<analysis::ScatterAddCall>();
   call->index = input("index");
   if (find(invocation.inputs, "source_row") != nullptr) {
@@ -106,5 +103,9 @@ std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocat
   call->take_sizes();
   return call;
 }
+
+}  // namespace
+
+extern const OperatorLoader loader_of_scatter_add{load_scatter_add};
 
 }  // namespace msda::replay
