@@ -4,11 +4,18 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "analysis/model/gradient.h"
 
 namespace msda::analysis {
+
+// A convention by its name in captures. Numbers may be of each axis.
+struct Convention {
+  std::string name;
+  std::variant<std::string, bool, int64_t, std::vector<double>> value;
+};
 
 class Words {
  public:
@@ -21,7 +28,9 @@ class Words {
   using Part = std::vector<Dimension>;
   virtual std::span<const Part> parts() const = 0;
 
-  virtual std::string operator_name() const = 0;  // "grid_sample"
+  virtual std::string operator_name() const = 0;  // as in its row
+  // Returns what a program that computes the gradients alone has to know beside the tensors and the dialect.
+  virtual std::vector<Convention> convention_values() const { return {}; }
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."
   // "query 3", "level 1 (32 x 32)", "x".
   virtual std::string text_of(Dimension dimension, int64_t index) const;

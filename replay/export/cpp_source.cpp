@@ -10,7 +10,7 @@
 #include "recorder/writer/version.h"
 #include "replay/base/file_kind.h"
 #include "replay/export/operator_source.h"
-#include "replay/export/parts.h"
+#include "replay/export/part.h"
 #include "replay/export/source_text.h"
 #include "replay/report/diagnosis.h"
 
@@ -79,13 +79,13 @@ std::string tensors_text(const ExportedCall& call, bool with_numbers) {
 std::string cpp_source(const ExportedCall& call, const std::string& file) {
   const OperatorSource source = operator_source(call).value();
   std::string text = cpp_head(call, file) + cpp_facts(call, source, file);
-  text += parts::kCppTensors;
+  text += part("cpp/tensors.cpp");
   text += tensors_text(call, file.empty());
-  text += file.empty() ? "\nvoid read_tensors(const char*) {}\n" : parts::kCppReadFile;
-  text += parts::kCppArithmetic;
-  text += parts::kCppSteps;
+  text += file.empty() ? "\nvoid read_tensors(const char*) {}\n" : part("cpp/read_file.cpp");
+  text += part("cpp/arithmetic.cpp");
+  text += part("cpp/steps.cpp");
   text += source.cpp;
-  return text + parts::kCppCheck;
+  return text + part("cpp/check.cpp");
 }
 
 std::string tensor_bytes(const ExportedCall& call) {

@@ -3,72 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/operators/grid_sample/call.h"
-#include "analysis/operators/interpolate/call.h"
 #include "analysis/operators/own/call.h"
-#include "analysis/operators/roi_align/call.h"
-#include "analysis/operators/scatter_add/call.h"
-#include "replay/calls/load_operator.h"
-#include "replay/export/parts.h"
+#include "analysis/operators/scatter/call.h"
+#include "replay/export/part.h"
 
 namespace msda::replay {
 namespace {
-
-OperatorSource msda_source(const ExportedCall& call) {
-  const capture::CallFacts& facts = call.invocation().facts;
-  return {parts::kPythonMsda,
-          parts::kCppMsda,
-          true,
-          {{"dialect", facts.dialect}, {"padding_mode", facts.padding_mode}, {"align_corners", facts.align_corners}}};
-}
-
-OperatorSource grid_sample_source(const ExportedCall& call) {
-  const capture::CallFacts& facts = call.invocation().facts;
-  return {parts::kPythonGridSample,
-          parts::kCppGridSample,
-          true,
-          {{"dialect", "grid_sample"},
-           {"interpolation", facts.texts.at("interpolation")},
-           {"padding_mode", facts.texts.at("padding_mode")},
-           {"align_corners", dynamic_cast<const analysis::GridSampleCall&>(call.call()).align_corners}}};
-}
-
-OperatorSource scatter_source(const char* python, const char* cpp, std::vector<Convention> conventions) {
-  return {std::string(parts::kPythonScatter) + python, std::string(parts::kCppScatter) + cpp, false,
-          std::move(conventions)};
-}
-
-OperatorSource source_of(const analysis::ScatterAddCall& call) {
-  return scatter_source(parts::kPythonScatterAdd, parts::kCppScatterAdd,
-                        {{"dialect", "scatter_add"},
-                         {"dim", call.dim},
-                         {"reduce", call.mean ? "mean" : "sum"},
-                         {"include_self", call.include_self},
-                         {"wraps_negative", call.wraps},
-                         {"scale_grad_by_freq", call.by_frequency},
-                         {"has_padding_idx", call.padding.has_value()},
-                         {"padding_idx", call.padding.value_or(0)}});
-}
-
-// Exports the scale factors that the kernel used, which may be fewer than the recorded ones.
-OperatorSource source_of(const analysis::InterpolateCall& call) {
-  std::vector<double> scales;
-  for (int axis = 0; axis < call.axes_count; ++axis) scales.push_back(call.sides[axis].scale);
-  return scatter_source(parts::kPythonInterpolate, parts::kCppInterpolate,
-                        {{"dialect", "interpolate"},
-                         {"mode", call.mode_name()},
-                         {"align_corners", call.align_corners},
-                         {"scales", scales},
-                         {"for_gpu", call.is_for_gpu}});
-}
-
-OperatorSource source_of(const analysis::RoiAlignCall& call) {
-  return scatter_source(parts::kPythonRoiAlign, parts::kCppRoiAlign,
-                        {{"dialect", "roi_align"},
-                         {"spatial_scale", std::vector<double>{call.spatial_scale}},
-                         {"sampling_ratio", call.sampling_ratio},
-                         {"aligned", call.aligned}});
-}
 
 // Returns nothing if the capture does not hold the definition, or if NumPy does not evaluate it.
 std::optional<OperatorSource> source_of(const analysis::OwnCall& call, const capture::CallFacts& facts) {
@@ -77,9 +17,8 @@ std::optional<OperatorSource> source_of(const analysis::OwnCall& call, const cap
   for (const analysis::Gradient gradient : call.gradients()) {
     if (!call.axes(call.element_id(gradient, 0)).empty()) return std::nullopt;
   }
-  return OperatorSource{std::string(parts::kPythonEvaluate) + "\n\n" + parts::kPythonOwn,
+  return OperatorSource{part("python/evaluate.py") + "\n\n" + part("python/own.py"),
                         "",
-                        false,
                         {{"dialect", call.definition().schema().name()},
                          {"definition", definition->second},
                          {"scalars", scalars == facts.texts.end() ? "" : scalars->second}}};
@@ -123,21 +62,23 @@ struct Definition {
 
 }  // namespace
 
-std::optional<OperatorSource> operator_source(const ExportedCall& call) {
-  if (call.call().dialects() != nullptr) return msda_source(call);
-  const analysis::Call* const outline = &call.call();
-  if (const auto* sums = dynamic_cast<const analysis::ScatterAddCall*>(outline)) return source_of(*sums);
-  if (const auto* resize = dynamic_cast<const analysis::InterpolateCall*>(outline)) return source_of(*resize);
-  if (const auto* boxes = dynamic_cast<const analysis::RoiAlignCall*>(outline)) return source_of(*boxes);
-  if (const auto* own = dynamic_cast<const analysis::OwnCall*>(outline))
-    return source_of(*own, call.invocation().facts);
-  if (operator_of(call.invocation()) == "grid_sample") return grid_sample_source(call);
-  return std::nullopt;
+std::optional<OperatorSource> operator_source(const ExportedCall& exported) {
+  const analysis::Call& call = exported.call();
+  if (const auto* own = dynamic_cast<const analysis::OwnCall*>(&call))
+    return source_of(*own, exported.invocation().facts);
+  const bool scatters = dynamic_cast<const analysis::ScatterCall*>(&call) != nullptr;
+  const auto formulas = [&](const char* python_or_cpp, const char* ending) {
+    const std::string shared = fmt::format("{}/scatter.{}", python_or_cpp, ending);
+    return (scatters ? part(shared) : "") + part(fmt::format("{}/{}.{}", python_or_cpp, call.operator_name(), ending));
+  };
+  OperatorSource source{formulas("python", "py"), formulas("cpp", "cpp"), {{"dialect", call.arithmetic_name()}}};
+  for (analysis::Convention& convention : call.convention_values()) source.conventions.push_back(std::move(convention));
+  return source;
 }
 
-std::string definitions(const std::vector<Convention>& conventions, Language language) {
+std::string definitions(const std::vector<analysis::Convention>& conventions, Language language) {
   std::string text;
-  for (const Convention& convention : conventions)
+  for (const analysis::Convention& convention : conventions)
     text += std::visit(Definition{name_in(convention.name, language), language}, convention.value);
   return text;
 }

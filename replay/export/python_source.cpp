@@ -10,7 +10,7 @@
 #include "recorder/writer/version.h"
 #include "replay/calls/operator_row.h"
 #include "replay/export/operator_source.h"
-#include "replay/export/parts.h"
+#include "replay/export/part.h"
 #include "replay/export/source_text.h"
 
 namespace msda::replay {
@@ -99,17 +99,17 @@ std::string python_source(const ExportedCall& call, const std::string& archive) 
   text += "}\n";
   text += archive.empty() ? inline_tensors(tensors) : read_tensors();
   text += "\n\n";
-  text += parts::kPythonArithmetic;
+  text += part("python/arithmetic.py");
   text += source.python;
-  text += parts::kPythonCheck;
+  text += part("python/check.py");
   // Where PyTorch computed what the recorded gradient was compared with, or what it should be.
   const std::vector<std::string> others = call.other_dialects();
   const bool is_other = std::ranges::find(others, dialect_of_tests()) != others.end();
   const bool has_dialects = call.call().dialects() != nullptr;
-  const bool by_torch =
-      source.with_torch && (!has_dialects || call.invocation().facts.dialect == dialect_of_tests() || is_other);
-  if (by_torch && call.finding().against != "float64") text += parts::kPythonWithTorch;
-  return text + parts::kPythonMain;
+  const bool by_torch = source.python.find("\ndef grad_by_torch(") != std::string::npos &&
+                        (!has_dialects || call.invocation().facts.dialect == dialect_of_tests() || is_other);
+  if (by_torch && call.finding().against != "float64") text += part("python/with_torch.py");
+  return text + part("python/main.py");
 }
 
 }  // namespace msda::replay

@@ -22,6 +22,12 @@ std::vector<std::string> place_in(int64_t flat, const Side* sides, int axes) {
 
 }  // namespace
 
+std::vector<Convention> GridSampleCall::convention_values() const {
+  return {{"interpolation", kernels::name_of(interpolation)},
+          {"padding_mode", kernels::name_of(padding)},
+          {"align_corners", align_corners}};
+}
+
 std::string GridSampleCall::text_of_sizes() const {
   std::vector<int64_t> in, out;
   for (int axis = axes_count - 1; axis >= 0; --axis) {

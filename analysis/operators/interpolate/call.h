@@ -91,6 +91,7 @@ struct InterpolateCall final : ImageScatterCall {
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
   std::string operator_name() const override { return "interpolate"; }
+  std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::shared_ptr<const Call> outline() const override;
 

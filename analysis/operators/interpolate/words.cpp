@@ -21,6 +21,12 @@ std::vector<int64_t> place_in(const Resized* sides, int axes, int64_t Resized::*
 
 }  // namespace
 
+std::vector<Convention> InterpolateCall::convention_values() const {
+  std::vector<double> scales;  // that the kernel used, which may be fewer than the recorded ones
+  for (int axis = 0; axis < axes_count; ++axis) scales.push_back(sides[axis].scale);
+  return {{"mode", mode_name()}, {"align_corners", align_corners}, {"scales", scales}, {"for_gpu", is_for_gpu}};
+}
+
 std::string InterpolateCall::text_of_sizes() const {
   std::vector<int64_t> in, out;
   for (int axis = axes_count - 1; axis >= 0; --axis) {

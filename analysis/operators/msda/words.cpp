@@ -5,6 +5,10 @@
 
 namespace msda::analysis {
 
+std::vector<Convention> MsdaCall::convention_values() const {
+  return {{"padding_mode", msda_padding_name(conventions.padding)}, {"align_corners", conventions.align_corners}};
+}
+
 std::string MsdaCall::text_of_sizes() const {
   return fmt::format("batch {}, queries {}, heads {}, channels {}, levels {}, points {}, pixels {}", B, Q, M, D, L, P,
                      S);

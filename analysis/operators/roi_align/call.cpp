@@ -103,6 +103,11 @@ std::shared_ptr<const Call> RoiAlignCall::outline() const {
   return copy;
 }
 
+std::vector<Convention> RoiAlignCall::convention_values() const {
+  return {
+      {"spatial_scale", std::vector<double>{spatial_scale}}, {"sampling_ratio", sampling_ratio}, {"aligned", aligned}};
+}
+
 std::string RoiAlignCall::text_of_sizes() const {
   return fmt::format("batch {}, channels {}, input {} x {}, {} boxes of {} x {} bins, {}", N, C, sides[1], sides[0], K,
                      bins[1], bins[0],

@@ -63,6 +63,7 @@ struct RoiAlignCall final : ImageScatterCall {
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
   std::string operator_name() const override { return "roi_align"; }
+  std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::shared_ptr<const Call> outline() const override;
 

@@ -86,6 +86,7 @@ struct ScatterAddCall final : ScatterCall {
                     const VisitInput& visit) const override;
 
   std::string operator_name() const override { return "scatter_add"; }
+  std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;

@@ -30,6 +30,16 @@ std::span<const Call::Part> ScatterAddCall::parts() const {
   return kParts;
 }
 
+std::vector<Convention> ScatterAddCall::convention_values() const {
+  return {{"dim", dim},
+          {"reduce", reduction_name(mean)},
+          {"include_self", include_self},
+          {"wraps_negative", wraps},
+          {"scale_grad_by_freq", by_frequency},
+          {"has_padding_idx", padding.has_value()},
+          {"padding_idx", padding.value_or(0)}};
+}
+
 std::string ScatterAddCall::text_of_sizes() const {
   const std::string outer = outer_ == 1 ? "" : fmt::format("{} times ", outer_);
   return fmt::format("{}{} source rows of {} channels into {} rows, {}, {}", outer, rows_, inner_, dim_size,
