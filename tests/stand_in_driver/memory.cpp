@@ -17,8 +17,8 @@ constexpr int kGarbage = 0xCD;      // fresh memory holds this, so that who read
 struct Allocation {
   size_t bytes;
   bool host;
-  CUcontext context;  // none: it stays
-  bool managed = false;
+  CUcontext context;                         // none: it stays
+  bool managed = false, registered = false;  // registered: the program's own memory
 };
 
 struct Memory {
@@ -68,7 +68,8 @@ CUresult release(CUdeviceptr pointer, bool host) {
   wait_for_all(context_of_thread());  // as the real driver does
   const std::lock_guard lock(memory().mutex);
   const auto found = memory().allocations.find(pointer);
-  if (found == memory().allocations.end() || found->second.host != host) return CUDA_ERROR_INVALID_VALUE;
+  if (found == memory().allocations.end() || found->second.host != host || found->second.registered)
+    return CUDA_ERROR_INVALID_VALUE;
   memory().allocations.erase(found);
   std::free(pointer_of(pointer));
   return CUDA_SUCCESS;
@@ -127,7 +128,7 @@ void end_memory_of(CUcontext context) {
   const std::lock_guard lock(memory().mutex);
   std::erase_if(memory().allocations, [&](const auto& entry) {
     const bool ends = entry.second.context == context;
-    if (ends) std::free(pointer_of(entry.first));
+    if (ends && !entry.second.registered) std::free(pointer_of(entry.first));
     return ends;
   });
 }
@@ -337,16 +338,20 @@ CUresult cuMemcpy2DAsync_v2(const cuda::CopyOfRows* copy, CUstream stream) {
   });
 }
 
-// All host memory can be reached here; there is nothing to register.
+// All host memory can be reached here; what is registered is known, too.
 CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
   if (const CUresult error = enter()) return error;
   if (!pointer || !bytes || flags > 15) return CUDA_ERROR_INVALID_VALUE;
-  return forbidden_in_capture();
+  if (const CUresult error = forbidden_in_capture()) return error;
+  const std::lock_guard lock(memory().mutex);
+  memory().allocations[address_of(pointer)] = {bytes, true, context_of_thread(), false, true};
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemHostUnregister(void* pointer) {
   if (const CUresult error = enter()) return error;
-  return pointer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(memory().mutex);
+  return memory().allocations.erase(address_of(pointer)) > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // With MSDA_STAND_IN_UNREACHABLE as where the driver could not register the memory.

@@ -53,7 +53,9 @@ class Program {
     map_ = reinterpret_cast<decltype(map_)>(dlsym(library, "cuMemMap"));
     unmap_ = reinterpret_cast<decltype(unmap_)>(dlsym(library, "cuMemUnmap"));
     query_ = reinterpret_cast<decltype(query_)>(dlsym(library, "cuStreamQuery"));
-    if (!rows_ || !box_ || !map_ || !unmap_ || !query_) throw std::runtime_error("libcuda.so.1 lacks functions");
+    register_ = reinterpret_cast<decltype(register_)>(dlsym(library, "cuMemHostRegister_v2"));
+    if (!rows_ || !box_ || !map_ || !unmap_ || !query_ || !register_)
+      throw std::runtime_error("libcuda.so.1 lacks functions");
     if (stray() != 0) client_.allocate(stray());  // what follows lies elsewhere
     for (const char* kernel : {"trail_fill", "trail_link", "survey_read_host", "tiny_kernel"}) {
       functions_[kernel] = client_.load_image(kernel, image_of(kernel, kPlain, false), "data", false);
@@ -175,6 +177,23 @@ class Program {
       const Argument arguments[] = {to, from};
       launch("survey_read_host", nullptr, arguments);
       say("read", to, 4);
+    }
+  }
+
+  // The same of the program's own memory, whose address a launch has had before it was registered.
+  void registers_host(int times) {
+    alignas(kBytes) static std::array<int, kBytes / sizeof(int)> memory{};
+    const auto from = reinterpret_cast<CUdeviceptr>(memory.data());
+    const CUdeviceptr to = client_.upload(numbers(16, 0));
+    const int index = 0;
+    const Argument stored[] = {to, from, index};
+    launch("trail_link", nullptr, stored);
+    check(register_(memory.data(), sizeof memory, 0));
+    for (memory[0] = 1; memory[0] <= times; ++memory[0]) {
+      say_host("host", memory.data(), sizeof memory);
+      const Argument arguments[] = {to, from};
+      launch("survey_read_host", nullptr, arguments);
+      client_.wait_for_all();
     }
   }
 
@@ -459,6 +478,7 @@ class Program {
   decltype(&cuMemMap) map_ = nullptr;
   decltype(&cuMemUnmap) unmap_ = nullptr;
   decltype(&cuStreamQuery) query_ = nullptr;
+  decltype(&cuMemHostRegister_v2) register_ = nullptr;
   std::map<std::string, CUfunction> functions_;
 };
 
@@ -475,6 +495,7 @@ int main(int argc, char** argv) {
                                                                  {"writes_addresses", &Program::writes_addresses},
                                                                  {"passes_padding", &Program::passes_padding},
                                                                  {"reads_host", &Program::reads_host},
+                                                                 {"registers_host", &Program::registers_host},
                                                                  {"adds_to_fresh", &Program::adds_to_fresh},
                                                                  {"orders_streams", &Program::orders_streams},
                                                                  {"leaves_streams", &Program::leaves_streams},

@@ -244,6 +244,16 @@ auto allocated_managed(Hook hook) {
   };
 }
 
+// Handles memory of the host that devices reach from now on.
+template <class Hook>
+auto pinned_memory(Hook hook) {
+  return [hook](auto... arguments) {
+    const cuda::Result result = hook(arguments...);
+    if (trails()) Trail::instance().host_memory_changed();
+    return result;
+  };
+}
+
 template <class Hook>
 auto allocated_pitch(Hook hook) {
   return [hook](cuda::DevicePointer* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {

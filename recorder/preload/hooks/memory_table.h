@@ -15,6 +15,12 @@
     "cuMemAlloc", 13000, false)                                                                                        \
   X(cuMemAllocManaged, cuda::Result, (cuda::DevicePointer* pointer, size_t bytes, unsigned flags), (pointer, bytes,    \
     flags), allocated_managed, "cuMemAllocManaged", 13000, false)                                                      \
+  X(cuMemHostAlloc, cuda::Result, (void** pointer, size_t bytes, unsigned flags), (pointer, bytes, flags),             \
+    pinned_memory, "cuMemHostAlloc", 13000, false)                                                                     \
+  X(cuMemAllocHost_v2, cuda::Result, (void** pointer, size_t bytes), (pointer, bytes), pinned_memory,                  \
+    "cuMemAllocHost", 13000, false)                                                                                    \
+  X(cuMemHostRegister_v2, cuda::Result, (void* memory, size_t bytes, unsigned flags), (memory, bytes, flags),          \
+    pinned_memory, "cuMemHostRegister", 13000, false)                                                                  \
   X(cuMemAllocPitch_v2, cuda::Result, (cuda::DevicePointer* pointer, size_t* pitch, size_t width, size_t height,       \
     unsigned element), (pointer, pitch, width, height, element), allocated_pitch, "cuMemAllocPitch", 13000, false)     \
   MSDA_TWINS(X, cuMemAllocAsync, _ptsz, (cuda::DevicePointer* pointer, size_t bytes, cuda::Stream stream), (pointer,   \

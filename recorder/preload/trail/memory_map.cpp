@@ -30,6 +30,11 @@ void MemoryMap::unmapped(const DeviceRange& range) {
   regions_changed();
 }
 
+void MemoryMap::host_memory_changed() {
+  no_addresses_.clear();
+  ++version_;
+}
+
 // Mapped memory belongs to no context, but a device reset frees it, too.
 void MemoryMap::context_ends(cuda::Context context) {
   std::erase_if(regions_, [&](const auto& entry) {
@@ -66,10 +71,7 @@ std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
     ++passing_;
     return region;
   }
-  if (no_addresses_.size() >= kMostRemembered) {
-    no_addresses_.clear();
-    ++version_;
-  }
+  if (no_addresses_.size() >= kMostRemembered) host_memory_changed();
   no_addresses_.insert(word);
   return std::nullopt;
 }

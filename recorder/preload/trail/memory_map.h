@@ -29,6 +29,8 @@ class MemoryMap {
   void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, bool is_mapped = false);
   void freed(uint64_t address);
   void unmapped(const DeviceRange& range);
+  // Forgets which words are no addresses: the driver may know memory of the host there by now.
+  void host_memory_changed();
   // Forgets what was allocated in the context. Null: it is not known which context ends.
   void context_ends(cuda::Context context);
 

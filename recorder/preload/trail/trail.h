@@ -69,6 +69,7 @@ class Trail {
   void after_work(Work& work, cuda::Result result) noexcept;
 
   void allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, bool is_mapped) noexcept;
+  void host_memory_changed() noexcept;  // some was pinned
   void freed(cuda::DevicePointer address) noexcept;
   void unmapped(const DeviceRange& range) noexcept;
   // What orders streams.

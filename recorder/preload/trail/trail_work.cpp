@@ -193,6 +193,10 @@ void Trail::allocated(const DeviceRange& range, bool is_of_host, bool is_fresh, 
   locked([&] { memory_.allocated(range, is_of_host, is_fresh, is_mapped); });
 }
 
+void Trail::host_memory_changed() noexcept {
+  locked([&] { memory_.host_memory_changed(); });
+}
+
 void Trail::freed(cuda::DevicePointer address) noexcept {
   locked([&] {
     digests_.flush();

@@ -166,6 +166,12 @@ def test_a_value_of_the_host_that_changes(tmp_path):
     assert status == 1 and '"other_input"' in first and '"host_memory"' in first
 
 
+def test_memory_of_the_host_that_is_registered_later(tmp_path):
+    """A launch has had its address before, when the driver did not know it."""
+    trail, said = trailed(tmp_path / "a.h5", "registers_host:5")
+    assert [row.digest for row in trail if row.kind == "host_memory"] == [row_digest({0: data}) for data in data_of(said, "host")]
+
+
 def test_memory_that_nobody_wrote(tmp_path):
     trail, said = trailed(tmp_path / "a.h5", "adds_to_fresh", STRAY=7)
     assert [row.kind for row in trail] == ["fresh_memory", "launch"]
