@@ -31,7 +31,6 @@ std::vector<std::string> captures_in(const std::string& folder) {
 
 std::string recorded_rank(const std::string& file) {
   const capture::Run run = capture::IsolatedReader(file).run();
-  if (const auto fact = run.facts.find("rank"); fact != run.facts.end()) return fact->second;
   const auto variable = run.environment.find("RANK");
   return variable != run.environment.end() ? variable->second : "";
 }

@@ -12,8 +12,8 @@ struct RankFiles {
 
 bool is_folder(const std::string& path);
 
-// Pairs the captures of two folders: by the ranks that the files name (the fact `rank`, or RANK in the environment), or
-// by file names. Throws BadInput if a rank has no partner.
+// Pairs the captures of two folders: by their ranks (RANK in the recorded environment), or by file names. Throws
+// BadInput if a rank has no partner.
 std::vector<RankFiles> paired_ranks(const std::string& folder_a, const std::string& folder_b);
 
 }  // namespace msda::replay

@@ -538,7 +538,7 @@ def rank_rows(changed=None):
     return rows
 
 
-@pytest.mark.parametrize("told_by", ["fact", "environment", "name"])
+@pytest.mark.parametrize("told_by", ["environment", "name"])
 def test_ranks(replay, tmp_path, told_by):
     """Rank 1 parts in a step, and rank 0 sees it in the collective's result."""
     at = place(SCATTER)
@@ -552,8 +552,7 @@ def test_ranks(replay, tmp_path, told_by):
             if rank == 1:  # which therefore parts at a later row than the others
                 rows = [Row(SET, digest=i) for i in range(EXTRA)] + rows
             name = f"rank{rank}.h5" if told_by == "name" else f"{run}-{7 - rank if run == 'a' else rank}.h5"
-            options = {"fact": {"run": {"rank": str(rank)}}, "environment": {"environment": {"RANK": str(rank)}}, "name": {}}[told_by]
-            write_trail(tmp_path / run / name, rows, **options)
+            write_trail(tmp_path / run / name, rows, environment={"RANK": str(rank)} if told_by == "environment" else {})
     result = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
     check(result, "diff")
     first, rank = result["first"], "rank1.h5" if told_by == "name" else "1"
@@ -584,7 +583,7 @@ def test_a_rank_is_not_first_on_a_guess(replay, tmp_path):
                 rows[PLACE[RELU]].digest ^= 1
             if run == "b" and rank == 1:
                 rows[at].parameters = parameters(None, 77, 0)
-            write_trail(tmp_path / run / f"{rank}.h5", rows, run={"rank": str(rank)})
+            write_trail(tmp_path / run / f"{rank}.h5", rows, environment={"RANK": str(rank)})
     result = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
     assert (result["first"]["rank"], result["first"]["kind"], result["first"]["a"]["row"]) == ("1", "other_parameters", at)
 
@@ -606,7 +605,7 @@ def test_bytes_of_a_buffer_that_nobody_wrote_yet_put_no_rank_first(replay, tmp_p
                 rows.insert(5, Row(LAUNCH, RELU, digest=digest("bucket", i, run)))
             if run == "b" and rank == 1:
                 rows[20 + later * (STEP + 1) + PLACE[DROPOUT]].parameters = parameters(None, 77, 0)
-            write_trail(tmp_path / run / f"{rank}.h5", rows, run={"rank": str(rank)})
+            write_trail(tmp_path / run / f"{rank}.h5", rows, environment={"RANK": str(rank)})
     result = replay("diff", tmp_path / "a", tmp_path / "b", "--json", "-", expect=1).json
     assert (result["first"]["rank"], result["first"]["kind"], result["first"]["cause"]) == ("1", "other_parameters", "generator")
     another = result["ranks"][0]["first"]
@@ -620,7 +619,7 @@ def test_a_rank_without_partner(replay, tmp_path):
     for run, ranks in (("a", 2), ("b", 1)):
         (tmp_path / run).mkdir()
         for rank in range(ranks):
-            write_trail(tmp_path / run / f"{rank}.h5", training(1), run={"rank": str(rank)})
+            write_trail(tmp_path / run / f"{rank}.h5", training(1), environment={"RANK": str(rank)})
     assert "has no capture of rank 1" in replay("diff", tmp_path / "a", tmp_path / "b", expect=2).err
     assert "two folders" in replay("diff", tmp_path / "a", tmp_path / "a" / "0.h5", expect=2).err
 
