@@ -31,6 +31,9 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
                   Cache& cache) const override;
   Addends addends(const ElementId& id, Cache& cache) const override;
+  bool has_narrow_kernels() const override {
+    return true;
+  }  // nobody says in which type a kernel adds 16-bit numbers up
   bool adds_to_output() const override;
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
