@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Callable, Dict, Optional
 
-from . import grid_sample, interpolate, msda, roi_align, scatter_add
+from . import grid_sample, interpolate, msda, own, roi_align, scatter_add
 from .planting import Kind
 
 
@@ -11,7 +11,7 @@ from .planting import Kind
 class Subject:
     """`excess`: by how much values lie outside of all that rounding gives. `near_boundary`: which elements of a gradient that is not
     scattered rounding may carry into another cell; none if all gradients are scattered. `advised`: whether the program compares a call of these conventions with grid_sample's as well.
-    `read`: conventions and problem of a recorded call."""
+    `read`: conventions and problem of a recorded call; none if no kernels are recorded."""
 
     kinds: Dict[str, Kind]
     conventions: tuple
@@ -27,7 +27,8 @@ class Subject:
 
 def subject(room, advised):
     return Subject(room.kinds.KINDS, tuple(room.problems.CONVENTIONS), room.problems.draw, room.problems.draw_arithmetic,
-                   room.problems.draw_reference, room.operator.backward, room.bounds.excess, getattr(room.bounds, "near_boundary", None), advised, room.recorded.read)
+                   room.problems.draw_reference, room.operator.backward, room.bounds.excess, getattr(room.bounds, "near_boundary", None), advised,
+                   room.recorded.read if hasattr(room, "recorded") else None)
 
 
 def never(conventions):
@@ -35,4 +36,4 @@ def never(conventions):
 
 
 MSDA = subject(msda, lambda conventions: conventions.dialect != "grid_sample")
-SUBJECTS = {"msda": MSDA, **{room.__name__.rpartition(".")[2]: subject(room, never) for room in (grid_sample, scatter_add, interpolate, roi_align)}}
+SUBJECTS = {"msda": MSDA, **{room.__name__.rpartition(".")[2]: subject(room, never) for room in (grid_sample, scatter_add, interpolate, roi_align, own)}}

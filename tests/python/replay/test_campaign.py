@@ -16,10 +16,12 @@ from support.grid_sample_loop import gradients as loop_gradients
 from support.problems import backward as other_backward
 from support.problems import bfloat16, make_problem
 
+from msda_replay.own import operator_from
+
 sys.path.append(str(TESTS))
 from campaign import answers, cases, captures, misses, rounding, steps, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
-from campaign import grid_sample, interpolate, real_calls, recorded, roi_align, scatter_add  # noqa: E402
+from campaign import grid_sample, interpolate, own, real_calls, recorded, roi_align, scatter_add  # noqa: E402
 from campaign.msda import operator, problems  # noqa: E402
 from campaign.subjects import SUBJECTS  # noqa: E402
 
@@ -153,6 +155,15 @@ def test_orders_reach_different_sums_of_the_same_addends():
     assert len({result.tobytes() for result in results}) == len(results)
     for result in results:
         np.testing.assert_allclose(result, exact, rtol=1e-4, atol=1e-4)
+
+
+def test_definitions_say_what_the_campaign_computes():
+    """NumPy tries every point of the definition that the captures hold."""
+    for index, conventions in enumerate(SUBJECTS["own"].conventions * 3):
+        problem = own.problems.draw(np.random.default_rng(index), conventions, kind="float64", shape=(9, 2, 5))
+        given = {name: array for name, array, _ in problem.inputs()}
+        stated = operator_from(json.loads(conventions.attributes()["definition"])).float64({"out": problem.shape_of("out")}, **given)
+        np.testing.assert_allclose(stated["out"], own.operator.backward(problem, conventions)["out"].astype(float), rtol=1e-11, atol=1e-11)
 
 
 # The bounds
@@ -353,6 +364,7 @@ def test_what_was_judged_wrong_once(seed, number, why):
 
 @pytest.mark.parametrize("operator_of, seed, number, why", [
     ("scatter_add", 2, 59, "partial sums overflow float16, in a sum of whose elements too few are finite to show that it was added up in it"),
+    ("own", 1, 1136, "the same, of an operator that the capture's definition states"),
     ("scatter_add", 3, 25, "the campaign itself put the only element right before it asked for its bound"),
     ("interpolate", 1, 1015, "10.5 / 2.1 is 5, and was less to the campaign, as no float64 is 2.1"),
 ])
@@ -442,7 +454,7 @@ def equal_problems(entry, another):
         np.testing.assert_array_equal(value, getattr(another, name), name)
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize("name", [name for name, subject in SUBJECTS.items() if subject.read])
 def test_a_capture_is_read_as_it_was_written(tmp_path, name):
     """For every set of conventions, the call that was drawn comes back from the file."""
     subject = SUBJECTS[name]
