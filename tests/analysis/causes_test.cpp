@@ -73,34 +73,6 @@ class Planted : public ::testing::TestWithParam<Shape> {
 INSTANTIATE_TEST_SUITE_P(Shapes, Planted, ::testing::ValuesIn(shapes()),
                          [](const auto& shape) { return std::to_string(shape.index); });
 
-TEST_P(Planted, NothingInARightCaptureWithoutReference) {
-  const Report report = material.analyze();
-  EXPECT_TRUE(findings_of(report).empty()) << findings_of(report)[0].why;
-  EXPECT_EQ(report.verdict.at_fault, AtFault::kNone);
-}
-
-TEST_P(Planted, NothingInARightCaptureWithoutTolerance) {
-  material.tolerance.reset();
-  const Report report = material.analyze();
-  EXPECT_TRUE(findings_of(report).empty()) << findings_of(report)[0].why;
-  EXPECT_EQ(report.verdict.at_fault, AtFault::kNone);
-}
-
-TEST_P(Planted, SignFlippedInOneElement) {
-  for (const Gradient gradient : analysis::kMsdaGradients) {
-    TestMaterial flipped = material;
-    const int64_t flat = large_element(gradient);
-    flipped.recorded.of(gradient).set(flat, -flipped.recorded.of(gradient).view.at(flat));
-    const Report report = flipped.analyze();
-    expect_all(report, Cause::kImplementationError, AtFault::kObserved);
-    const auto findings = findings_of(report);
-    ASSERT_EQ(findings.size(), 1u);
-    EXPECT_EQ(findings[0].flat, flat);
-    EXPECT_EQ(findings[0].gradient, gradient);
-    EXPECT_EQ(findings[0].evidence["as_if"][0], "its sign were flipped");
-  }
-}
-
 TEST_P(Planted, SignFlippedInTheReference) {
   for (const Gradient gradient : analysis::kMsdaGradients) {
     TestMaterial flipped = material;

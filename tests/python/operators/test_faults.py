@@ -36,6 +36,7 @@ def test_a_flipped_sign_is_named(operator, judged):
             assert mistakes_of(call) == {(gradient, "implementation_error", "observed"): 1}, variant
             finding = next(finding for finding in call["findings"] if finding["cause"] == "implementation_error")
             assert "its sign were flipped" in finding["evidence"]["as_if"]
+            assert tuple(finding["index"]) == largest(calls[variants.index(variant)].outputs[gradient])
 
 
 def test_a_wrong_fourth_digit_is_named(operator, judged):

@@ -172,18 +172,6 @@ def test_faults_in_one_side_name_that_side(replay, tmp_path, rng):
             assert finding["index"] == list(map(int, at))
 
 
-def test_output_not_zeroed(replay, tmp_path, rng):
-    invocation = right_invocation(rng)
-    before = np.full_like(invocation.outputs["grad_value"], 0.5)
-    invocation.outputs_before["grad_value"] = before
-    invocation.outputs["grad_value"] = invocation.outputs["grad_value"] + before
-    path = tmp_path / "a.h5"
-    write_capture(path, invocation)
-    result = replay("run", path, "--json", "-", expect=1).json
-    assert set(result["verdict"]["causes"]) == {"uninitialized_output"}
-    assert result["verdict"]["at_fault"] == "observed"
-
-
 def test_quiet_is_the_verdict_alone(replay, demo_capture):
     assert len(replay("run", demo_capture, "--quiet", expect=1).out.splitlines()) == 1
 
