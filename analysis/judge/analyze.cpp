@@ -254,8 +254,8 @@ class Analysis {
   // Returns whether the gradient shows which conventions a side used. A single wrong sample reaches many elements of a
   // scattered gradient, so such a gradient counts only if all others are 0, as where samples read the nearest pixel.
   bool shows_conventions(Gradient gradient) const {
-    const auto shows_nothing = [this](Gradient other) {
-      return other.scattered() || (is_zero(material_.float64.of(other)) && is_zero(recorded_.of(other)));
+    const auto shows_nothing = [this](Gradient beside) {
+      return beside.scattered() || (is_zero(material_.float64.of(beside)) && is_zero(recorded_.of(beside)));
     };
     return !gradient.scattered() || std::ranges::all_of(call().gradients(), shows_nothing);
   }
