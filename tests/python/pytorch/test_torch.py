@@ -15,7 +15,8 @@ from torch.nn.functional import grid_sample  # noqa: E402
 
 import msda_replay.torch as deterministic_torch  # noqa: E402
 from msda_replay import cpu  # noqa: E402
-from msda_replay.torch import attention, calls, ways  # noqa: E402
+from msda_replay.torch import calls, ways  # noqa: E402
+from msda_replay.torch.operators import msda as attention  # noqa: E402
 from msda_replay.torch.receipts import kept as receipts_kept  # noqa: E402
 from msda_replay.torch import (  # noqa: E402
     Receipt,

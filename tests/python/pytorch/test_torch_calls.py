@@ -235,7 +235,7 @@ def plain(**changed):
 
 
 def unusual():
-    """Calls that are left to msda_replay/torch/scatter.py, by what they have."""
+    """Calls that are left to msda_replay/torch/operators/scatter_add.py, by what they have."""
     total, index, source, _ = rows()
     memory = np.zeros((50, 3))
     wide = np.zeros((1,) * 8)

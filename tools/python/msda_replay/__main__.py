@@ -3,11 +3,11 @@
 import argparse
 import sys
 
-from .capture import DIALECTS, CaptureError
+from .capture import CaptureError
 from .importer import import_case
-from .operator_rows import ROWS
+from .operator_rows import DIALECTS, ROWS, values_of
 
-_OF_GRID_SAMPLE = ROWS["grid_sample"].conventions
+_WITH_INTERPOLATION = [row.name for row in ROWS.values() if "interpolation" in row.conventions]
 _MOST_NAMES = 10  # of unused members that are named
 
 
@@ -37,9 +37,9 @@ def main(arguments=None):
     importer.add_argument("archive", metavar="CASE.npz")
     importer.add_argument("-o", "--output", required=True, metavar="CASE.h5")
     importer.add_argument("--dialect", choices=DIALECTS, help="conventions of the kernel under test")
-    importer.add_argument("--padding-mode", choices=_OF_GRID_SAMPLE["padding_mode"]["values"], help="what lies beyond the image's border")
+    importer.add_argument("--padding-mode", choices=values_of("padding_mode"), help="what lies beyond the image's border")
     importer.add_argument("--align-corners", choices=("true", "false"), help="whether coordinates span the centres of the corner pixels")
-    importer.add_argument("--interpolation", choices=_OF_GRID_SAMPLE["interpolation"]["values"], help="of grid_sample")
+    importer.add_argument("--interpolation", choices=values_of("interpolation"), help=f"of {', '.join(_WITH_INTERPOLATION)}")
     importer.add_argument("--reference-dialect", choices=DIALECTS, help="conventions of the reference")
     importer.add_argument("--force", action="store_true", help="replace the output file if it exists")
     chosen = parser.parse_args(arguments)

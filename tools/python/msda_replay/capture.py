@@ -21,7 +21,7 @@ from . import contents
 from .digest import digest
 from .libmsda import DTYPES
 from .memory import free_memory
-from .operator_rows import ROWS
+from .operator_rows import DEFAULT, DIALECTS
 
 Path = Union[str, os.PathLike[str]]
 FORMAT = "msda-capture"
@@ -30,10 +30,9 @@ _MOST_COMPRESSED = 1032  # bytes in one of deflate
 ALWAYS_FREE = 1 << 26  # bytes of memory; to ask the system for each small tensor takes long
 _READ_LESS = "read a part of it (open_capture reads what is indexed, as in tensor[0]), or use a machine with more memory"
 
-_MSDA = ROWS["msda"]
-DIMENSIONS = {name: _MSDA.dimensions(name, ()) for name in _MSDA.tensors}
-INPUTS = _MSDA.named("input")
-DIALECTS, PADDING_MODES = (tuple(_MSDA.conventions[name]["values"]) for name in ("dialect", "padding_mode"))
+DIMENSIONS = {name: DEFAULT.dimensions(name, ()) for name in DEFAULT.tensors}
+INPUTS = DEFAULT.named("input")
+PADDING_MODES = tuple(DEFAULT.conventions["padding_mode"]["values"])
 
 # A row of /run/seeds.
 _SEED = np.dtype([("time", "S32"), ("source", "S24"), ("value", "<u8"), ("invocation", "<i8")])
@@ -75,7 +74,7 @@ def _names_and_sizes(tensors):
 @dataclass(repr=False)
 class Result:
     """Another result for the same inputs. `role` is "reference" for what a test compared with; `dialect` the conventions
-    it follows (empty: for a reference grid_sample, otherwise those of the call); `notes` numbers that belong to it."""
+    it follows (empty: for a reference that which most tests compare with, otherwise that of the call); `notes` numbers that belong to it."""
 
     tensors: Dict[str, np.ndarray]
     role: str = ""

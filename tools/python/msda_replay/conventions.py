@@ -14,6 +14,7 @@ import numpy as np
 
 from .capture import Invocation, write_capture
 from .command import CommandError, run
+from .operator_rows import DIALECT_OF_TESTS
 from .reading import open_capture
 from .scalars import fact_of
 
@@ -41,7 +42,7 @@ def _candidates(schema, stated):
 
 
 def _is_possible(schema, conventions):
-    """Returns whether some kernel follows them: deformable_detr, for example, knows zeros padding and no align_corners."""
+    """Returns whether some kernel follows them: a dialect may know one padding only."""
     stated = {"axes": len(schema.axes), **conventions}
     return not any(all(stated[name] == value for name, value in rule.items()) for rule in schema.row.impossible)
 
@@ -79,9 +80,9 @@ def _fits(schema, inputs, observed, candidates):
     fits = []
     scale = min(_typical(array) for array in observed.values())
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
-        # Apart, because a call of dialect grid_sample beside others with its inputs is taken for their reference.
+        # Apart, because a call in the dialect of tests beside others with its inputs is taken for their reference.
         for is_reference in (False, True):
-            some = [candidate for candidate in candidates if (candidate.get("dialect") == "grid_sample") == is_reference]
+            some = [candidate for candidate in candidates if (candidate.get("dialect") == DIALECT_OF_TESTS) == is_reference]
             if not some:
                 continue
             call, replays = (os.path.join(folder, f"{name}{is_reference}.h5") for name in ("calls", "replays"))
@@ -111,7 +112,7 @@ def _is_nearer(fit, another, observed):
 
 def _spelled(source, schema, conventions, missing):
     names = missing
-    if "dialect" in missing and conventions["dialect"] == "deformable_detr":
+    if "dialect" in missing and len(_candidates(schema, {"dialect": conventions["dialect"]})) == 1:
         names = ["dialect"]  # which says the rest
     return " ".join(source.spelled(name, conventions[name]) for name in names)
 
@@ -139,12 +140,14 @@ def choose(source, schema, scalars, inputs, observed):
     stated = {name: scalars[name] for name in schema.fitted if name in scalars}
     if "align_corners" in stated:
         stated["align_corners"] = bool(stated["align_corners"])
-    if stated.get("dialect") == "deformable_detr":
-        stated = {"padding_mode": "zeros", "align_corners": False, **stated}
+    possible = _candidates(schema, {"dialect": stated["dialect"]}) if "dialect" in stated else []
+    if len(possible) == 1:
+        stated = {**possible[0], **stated}
     missing = [name for name in schema.fitted if name not in stated]
     if not missing:
         if schema.has_dialect and not _is_possible(schema, stated):
-            source.fail(source.noun, "is of dialect deformable_detr, which has padding_mode zeros and align_corners false only")
+            rest = " and ".join(f"{name} {str(value).lower()}" for name, value in possible[0].items() if name != "dialect")
+            source.fail(source.noun, f"is of dialect {stated['dialect']}, which has {rest} only")
         return stated, ""
     inputs, some = _some_samples(schema, inputs, observed)
     fits, why_unknown = [], ""
@@ -156,7 +159,7 @@ def choose(source, schema, scalars, inputs, observed):
         except CommandError as error:
             why_unknown = str(error).splitlines()[0]
     if missing == ["dialect"] and source.takes_measured_dialect:
-        for fit in sorted(fits, key=lambda entry: entry.conventions["dialect"] != "msda_triton"):
+        for fit in sorted(fits, key=lambda entry: entry.conventions["dialect"] != schema.conventions["dialect"]["preferred"]):
             if all(_is_nearer(fit, another, some) for another in fits if another is not fit):
                 return fit.conventions, _told(source, fit, fits, some)
     return _refuse(source, schema, missing, fits, why_unknown)

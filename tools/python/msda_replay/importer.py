@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from . import archive_keys, conventions, shapes
 from .archive import Archive
 from .capture import CaptureError, Invocation, Result, widen, write_capture
+from .operator_rows import DIALECT_OF_TESTS
 from .scalars import facts_of, keys_of, read_scalar
 
 _Path = Union[str, os.PathLike[str]]
@@ -40,8 +41,8 @@ def read_call(source, given=None):
     notes = {name[len(prefix):]: scalars[name] for name in scalars if name.startswith(f"{prefix}max_abs_diff_")}
     results = {}
     if sections["reference"] or notes:
-        # Without a dialect the format's rule for references applies: grid_sample.
-        of_reference = scalars.get("reference_dialect", "grid_sample") if schema.has_dialect else ""
+        # Without a dialect the format's rule for references applies.
+        of_reference = scalars.get("reference_dialect", DIALECT_OF_TESTS) if schema.has_dialect else ""
         results["reference"] = Result(sections["reference"], "reference", of_reference, notes)
     label = {"label": scalars["label"]} if scalars.get("label") else {}
     if schema.has_dialect:

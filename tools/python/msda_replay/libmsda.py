@@ -4,12 +4,13 @@ import ctypes
 import functools
 import struct
 
+from . import operator_rows
 from .programs import find_library, find_program
 
 # The types of elements, in the order of msda_dtype.
 FLOATS, INTEGERS = ("float16", "bfloat16", "float32", "float64"), ("int32", "int64")
 DTYPES = {name: number for number, name in enumerate(FLOATS + INTEGERS)}
-DIALECTS = {"deformable_detr": 0, "msda_triton": 1, "grid_sample": 2}
+DIALECTS = {name: number for number, name in enumerate(operator_rows.DIALECTS)}
 PADDINGS = {"zeros": 0, "border": 1}
 INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 SCATTER_SCALES = {"sum": 0, "mean": 1, "by_frequency": 2}

@@ -67,3 +67,11 @@ def _read() -> Dict[str, Row]:
 
 
 ROWS = _read()
+DEFAULT = next(iter(ROWS.values()))  # of calls that name no operator; it alone has dialects
+DIALECTS: Tuple[str, ...] = tuple(DEFAULT.conventions["dialect"]["values"])
+DIALECT_OF_TESTS: str = DEFAULT.conventions["dialect"]["of_tests"]
+
+
+def values_of(convention: str) -> Tuple[str, ...]:
+    """Returns the values that a convention has in any operator."""
+    return tuple(dict.fromkeys(value for row in ROWS.values() for value in row.conventions.get(convention, {}).get("values", ())))

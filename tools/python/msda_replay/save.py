@@ -8,6 +8,7 @@ import numpy as np
 
 from .capture import BFloat16, CaptureError, write_capture
 from .importer import read_call
+from .operator_rows import DEFAULT
 from .own_calls import invocation_of
 from .scalars import keys_of
 
@@ -84,14 +85,14 @@ class _Arguments:
 def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **call: Any) -> None:
     """Writes a capture of one backward call.
 
-    The arguments are the keys of an archive (docs/python.md): operator="roi_align", for example (msda if there is none), the operator's
+    The arguments are the keys of an archive (docs/python.md): operator="NAME" (multi-scale attention's if there is none), the operator's
     inputs and conventions; observed_grad_value and so on, what the kernel returned; reference_grad_value and so on, what the test
     compares with; atol, rtol, kernel, label. Tensors are torch tensors (bfloat16, too, on any device) or NumPy arrays. Raises
     CaptureError and leaves no file behind.
 
     `operator` may also be one of your own (docs/own-operators.md): what @msda_replay.operator makes, an adapter file's path or its contents.
     The arguments are then its inputs, observed_ and reference_ and before_ of its outputs, its numbers, and atol, rtol, kernel, label."""
-    operator = call.get("operator", "msda")
+    operator = call.get("operator", DEFAULT.name)
     if not isinstance(operator, str) or operator.endswith(".json"):
         values = {name: value for name, value in call.items() if name != "operator"}
         return write_capture(path, invocation_of(_Arguments(os.fspath(path), values), operator, list(values)), overwrite=overwrite)

@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict
 
 from . import archive_keys
 from .libmsda import MAX_RANK
-from .operator_rows import ROWS
+from .operator_rows import DEFAULT, ROWS
 
 _TYPES: Dict[str, Callable[[Any], Any]] = {"text": str, "real": float, "integer": int, "flag": bool}
 
@@ -28,7 +28,7 @@ def read_scalar(source, name, valid):
 
 def keys_of(source):
     """Returns the keys of the source's operator."""
-    row = ROWS[read_scalar(source, "operator", archive_keys.OPERATOR) if "operator" in source else "msda"]
+    row = ROWS[read_scalar(source, "operator", archive_keys.OPERATOR)] if "operator" in source else DEFAULT
     if not row.axes:
         return archive_keys.Keys(row, (), None, {})
     ranks = {name: len(source.header(name).shape) for name in row.named("input") if name in source}

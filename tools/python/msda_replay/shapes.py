@@ -14,7 +14,7 @@ _ORDER = ("spatial_shapes", "sampling_locations", "attention_weights", "grad_out
 
 
 def _letters(schema, dimensions):
-    """"(B, S, M, D)" of deformable attention."""
+    """Returns " = (B, S, M, D)" for an operator whose row has letters."""
     letters = {**schema.row.letters, **schema.extents}
     return f" = ({', '.join(str(letters[name]) for name in dimensions)})" if schema.row.letters else ""
 

@@ -1,5 +1,5 @@
-// Which calls of index_add and scatter_add libmsda can take as they are. msda_replay/torch/scatter.py has the others:
-// those that PyTorch refuses, and those that take several steps.
+// Which calls of index_add and scatter_add libmsda can take as they are. msda_replay/torch/operators/scatter_add.py has
+// the others: those that PyTorch refuses, and those that take several steps.
 #pragma once
 
 #include <array>

@@ -7,11 +7,12 @@ from typing import FrozenSet
 
 import pytest
 
+from ..operator_rows import DIALECTS
+
 CAUSES = (
     "non_finite", "uninitialized_output", "cell_boundary", "border_clamp", "stopped_sum", "accumulation_order", "rounding",
     "ill_conditioned", "reduced_precision", "implementation_error",
 )
-DIALECTS = ("deformable_detr", "msda_triton", "grid_sample")
 MARKER = "msda(atol=X, rtol=X, reference=DIALECT): the tolerance of the test, and the conventions of what it compares with"
 
 

@@ -7,6 +7,7 @@ from typing import Dict, Iterator, Tuple
 
 import pytest
 
+from ..operator_rows import ROWS
 from . import files
 from .explain import command, explain
 
@@ -120,7 +121,7 @@ class Summary:
                    f"{': msda-replay doctor -- python3 -m pytest ... says why' if not self.kept else ''}"), {}
             if not self.kept:
                 yield ("operators of PyTorch on a CPU never are; to record one, call in the test: "
-                       'msda_replay.save_call("call.h5", operator="grid_sample", ...)'), {}
+                       f'msda_replay.save_call("call.h5", operator="{list(ROWS)[1]}", ...)'), {}
 
     def pytest_unconfigure(self):
         if self.session is not None:

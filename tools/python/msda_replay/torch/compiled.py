@@ -1,7 +1,7 @@
 """torch.compile: what it compiles calls PyTorch's operators that scatter, so that where it runs decides whose kernels they are.
 
-Otherwise PyTorch traces interpolate as reads of pixels, whose backward pass is index_put, and inductor makes kernels of its own
-of the others, which add atomically on a GPU.
+Otherwise PyTorch traces some as reads of pixels, whose backward pass is index_put, and inductor makes kernels of its own of the others,
+which add atomically on a GPU.
 """
 
 import functools
@@ -10,33 +10,7 @@ import warnings
 
 import torch
 
-from .scatter import RESIZES, empty_grad_input
-
-
-def _resize(whole, input, output_size, align_corners, scale_factors):
-    from torch._decomp.decompositions import upsample_compute_output_size
-
-    size = upsample_compute_output_size(input.size(), output_size, scale_factors)
-    return whole(input, size, align_corners, *(scale_factors or [None] * len(size)))
-
-
-def _grad_input(mode, grad_output, output_size, input_size, *_):
-    return empty_grad_input(mode, grad_output, input_size)
-
-
-def _keep_resizes():
-    """PyTorch's implementations in Python of interpolate stand in for it while a graph is traced, even before autograd."""
-    import torch._decomp.decompositions  # noqa: F401 (which registers them)
-
-    keys = torch._C.DispatchKey
-    for name, mode in RESIZES.items():
-        resize, backward = getattr(torch.ops.aten, name), getattr(torch.ops.aten, f"{name}_backward").default
-        resize.default.py_kernels.pop(keys.Autograd, None)
-        for key in (keys.Autograd, keys.CompositeImplicitAutograd):
-            resize.vec.py_kernels[key] = functools.partial(_resize, resize.default)
-        backward.py_kernels[keys.Meta] = functools.partial(_grad_input, mode)  # PyTorch's knows no dynamic shapes
-        for overload in (resize.default, resize.vec, backward):
-            overload._dispatch_cache.clear()
+from .operators import REPLACED
 
 
 @functools.lru_cache(maxsize=1)
@@ -45,7 +19,7 @@ def _keep_in_inductor(names):
     from torch._inductor import decomposition, lowering
 
     tables = decomposition.decompositions, decomposition.fast_random_decomps()
-    for overload in (getattr(torch.ops.aten, name).default for name in RESIZES):  # forward passes are still inductor's
+    for overload in (getattr(torch.ops.aten, name).default for replaced in REPLACED for name in replaced.forward):  # forward passes are still inductor's
         for table in tables:
             table.setdefault(overload, torch._decomp.decomposition_table[overload])
     for name in names:
@@ -74,7 +48,8 @@ def _before_inductor(function):
 def keep_operators(names):
     """`names`: of aten's operators that are replaced. What has been compiled already is compiled again."""
     try:
-        _keep_resizes()
+        for replaced in REPLACED:
+            replaced.keep_forward()
         _before_inductor(functools.partial(_keep_in_inductor, names))
     except (AttributeError, ImportError) as error:  # these are not PyTorch's public functions
         warnings.warn(f"msda_replay.torch.deterministic() does not replace what torch.compile compiles with this PyTorch: {error}", stacklevel=2)

@@ -9,57 +9,27 @@ import torch
 
 from .. import libmsda
 from ..receipts import Receipt
-from . import calls, compiled, receipts, scatter, ways
+from . import calls, compiled, receipts, ways
+from .operators import REPLACED
 
-_INTERPOLATIONS = ("bilinear", "nearest", "bicubic")  # by PyTorch's numbers
-_PADDINGS = ("zeros", "border", "reflection")
-_run_backward = calls.Function("grid_sample_backward", libmsda.GridCall)
-
-
-def _grid_sample_backward(grad_output, input, grid, interpolation, padding, align_corners, output_mask):
-    if input.is_cuda and interpolation == 2:
-        # There is no bicubic kernel for GPUs; the CPU's gives the same bits as one would.
-        found = _grid_sample_backward(
-            grad_output.cpu(), input.cpu(), grid.cpu(), interpolation, padding, align_corners, output_mask
-        )
-        return tuple(gradient if gradient is None else gradient.to(input.device) for gradient in found)
-    gradients = {
-        name: torch.empty_like(tensor, memory_format=torch.contiguous_format) if wanted else None
-        for name, tensor, wanted in zip(("grad_input", "grad_grid"), (input, grid), output_mask)
-    }
-    arguments = {"grad_output": grad_output, "options": None, **gradients}
-    _run_backward((interpolation, padding, align_corners), {"input": input, "grid": grid}, arguments)
-    receipts.add(
-        "grid_sample_backward",
-        {"grad_output": grad_output, "input": input, "grid": grid},
-        {name: gradient for name, gradient in gradients.items() if gradient is not None},
-        {"interpolation": _INTERPOLATIONS[interpolation], "padding_mode": _PADDINGS[padding], "align_corners": bool(align_corners)},
-    )
-    return tuple(gradients.values())
-
-
-def _cudnn_backward(input, grid, grad_output):
-    # cuDNN's operator: bilinear, padded with zeros, align_corners.
-    return _grid_sample_backward(grad_output, input, grid, 0, 0, True, (True, True))
-
-
-_REPLACED = {
-    "aten::grid_sampler_2d_backward": _grid_sample_backward,
-    "aten::grid_sampler_3d_backward": _grid_sample_backward,
-    "aten::cudnn_grid_sampler_backward": _cudnn_backward,
-    **scatter.REPLACED,
-}
+_REPLACED = {operator: function for replaced in REPLACED for operator, function in replaced.functions.items()}
 _names = (key.removeprefix("aten::") for key in _REPLACED if key.startswith("aten::") and "." not in key)
 compiled.keep_operators(tuple(name for name in _names if hasattr(torch.ops.aten, name)))
 _lock = threading.Lock()
 _users: Dict[str, int] = {}  # device type: how many contexts are open
 
 
+def _native_functions():
+    module = calls.native()
+    found = [replaced.native(module) for replaced in REPLACED] if module is not None else []
+    return {operator: function for functions in found for operator, function in functions.items()}
+
+
 def _replace(device):
     libraries = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns that an operator is overridden, which is the purpose.
-        native = scatter.native_functions() if device == "cuda" else {}
+        native = _native_functions() if device == "cuda" else {}
         for operator, function in {**_REPLACED, **native}.items():
             namespace, name = operator.split("::")
             if "cudnn" in name and device != "cuda" or not hasattr(getattr(torch.ops, namespace), name.split(".")[0]):
@@ -103,9 +73,9 @@ def _replaced(device):
 
 @contextlib.contextmanager
 def deterministic(devices: Union[str, Sequence[str]] = ("cuda",), receipt: Optional[Receipt] = None) -> Iterator[None]:
-    """While it lasts, these are libmsda's, in all threads: index_add, scatter_add, and the backward passes of grid_sample
-    (2D, 3D, cuDNN's), embedding, interpolate (linear, bilinear, trilinear, bicubic) and torchvision's roi_align; and on a GPU index_put
-    without accumulate, by one index, where the module in C++ is there (docs/deterministic-torch.md).
+    """While it lasts, PyTorch's sums by an index, and its and torchvision's backward passes that add atomically, are libmsda's, in all
+    threads: those that docs/deterministic-torch.md lists; and on a GPU index_put without accumulate, by one index, where the module in
+    C++ is there.
 
     devices: "cuda", "cpu" or both; PyTorch's own passes on CPUs are deterministic, but have other bits. receipt: a
     Receipt, to which the calls' digests are added; this waits for the GPU after each call. Then

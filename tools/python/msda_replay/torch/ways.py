@@ -1,9 +1,8 @@
 """PyTorch's and torchvision's deterministic ways round the operators that are replaced, taken out of use meanwhile.
 
-Under torch.use_deterministic_algorithms(True) interpolate and torchvision's roi_align are made of other operators, since their own
-backward passes have no fixed order: roi_align then takes several times as long. Where these passes are replaced, their own
-forward passes are the shorter way. The names below are no public ones: with a PyTorch that lacks them the long ways stay, with
-the same promise.
+Under torch.use_deterministic_algorithms(True) some operators are made of others, since their own backward passes have no fixed order,
+and take up to several times as long. Where these passes are replaced, their own forward passes are the shorter way (short_ways in
+operators/). The names there are no public ones: with a PyTorch that lacks them the long ways stay, with the same promise.
 """
 
 import functools
@@ -11,6 +10,8 @@ import importlib
 import sys
 
 import torch
+
+from .operators import REPLACED
 
 
 def _needs_long_way(input, arguments):
@@ -32,27 +33,11 @@ def _in_one_operator(long_way, short_way, device):
     return way
 
 
-def _resize(input, output_size, align_corners, scale_factors):
-    names = {3: "upsample_linear1d", 4: "upsample_bilinear2d", 5: "upsample_trilinear3d"}
-    return getattr(torch.ops.aten, names[input.dim()]).vec(input, output_size, align_corners, scale_factors)
-
-
-def _roi_align(input, *arguments):
-    return torch.ops.torchvision.roi_align(input, *arguments)
-
-
-# By module: the function that it calls for the long way.
-_WAYS = {
-    "torch._decomp.decompositions": ("_upsample_linear_vec", _resize),
-    "torchvision.ops.roi_align": ("_roi_align", _roi_align),
-}
-
-
 def shorten(device):
     """Puts the operators in place of the ways round them. Returns a function that undoes it."""
     kept = []
     importlib.import_module("torch._decomp.decompositions")
-    for name, (function, short_way) in _WAYS.items():
+    for name, (function, short_way) in [way for replaced in REPLACED for way in replaced.short_ways.items()]:
         module = sys.modules.get(name)  # torchvision has been imported, or is not replaced
         long_way = getattr(module, function, None)
         if long_way is not None:

@@ -6,8 +6,8 @@ from typing import Optional
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .. import libmsda
-from . import calls, receipts
+from ... import libmsda
+from .. import calls, receipts
 
 _GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 _on_hosts = WeakIdKeyDictionary()  # spatial_shapes and level_start_index on a GPU: (version, copy)

@@ -1,24 +1,15 @@
-"""PyTorch's and torchvision's sums that scatter, by libmsda: kernels to put in place of theirs."""
+"""PyTorch's sums by an index: index_add, scatter_add and the backward pass of embedding."""
 
 import math
 
 import torch
-from torch._prims_common import suggest_memory_format
 
-from .. import libmsda
-from . import calls, receipts
-from . import scatter_checks as checks
+from ... import libmsda
+from .. import calls, receipts
+from . import Replaced
+from . import scatter_add_checks as checks
 
-RESIZES = {
-    "upsample_linear1d": "linear",
-    "upsample_bilinear2d": "linear",
-    "upsample_trilinear3d": "linear",
-    "upsample_bicubic2d": "cubic",
-}
-_MOST_BINS = 32  # of ROIAlign's kernels for GPUs
 _run_scatter_add = calls.Function("scatter_add", libmsda.ScatterCall)
-_run_interpolate = calls.Function("interpolate_backward", libmsda.InterpolateCall)
-_run_roi_align = calls.Function("roi_align_backward", libmsda.RoiAlignCall)
 
 
 def _add(operator, total, dim, index, source, include_self=True, padding=-1, scale="sum"):
@@ -163,42 +154,8 @@ def _embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sc
     return total
 
 
-def empty_grad_input(mode, grad_output, input_size):
-    """Returns an empty gradient with the strides of PyTorch's."""
-    layout = torch.contiguous_format if mode == "cubic" else suggest_memory_format(grad_output)
-    return torch.empty(input_size, dtype=grad_output.dtype, device=grad_output.device, memory_format=layout)
-
-
-def _interpolate_backward(mode):
-    def backward(grad_output, output_size, input_size, align_corners, *scales):
-        grad_input = empty_grad_input(mode, grad_output, input_size)
-        fields = (libmsda.RESIZES[mode], align_corners, tuple(scale or 0 for scale in reversed(scales)))
-        _run_interpolate(fields, {"grad_output": grad_output}, {"options": None, "grad_input": grad_input})
-        options = {"mode": mode, "input_size": list(input_size), "align_corners": align_corners, "scales": list(scales)}
-        receipts.add("interpolate_backward", {"grad_output": grad_output}, {"grad_input": grad_input}, options)
-        return grad_input
-
-    return backward
-
-
-def _roi_align_backward(grad, rois, spatial_scale, rows, columns, N, C, H, W, sampling_ratio, aligned):
-    if grad.is_cuda and max(rows, columns) > _MOST_BINS:  # the CPU's kernels have the bits that the GPU's would
-        sizes = (spatial_scale, rows, columns, N, C, H, W, sampling_ratio, aligned)
-        return _roi_align_backward(grad.cpu(), rois.cpu(), *sizes).to(grad.device)
-    grad_input = grad.new_empty(N, C, H, W)
-    fields = (spatial_scale, sampling_ratio, aligned)
-    _run_roi_align(fields, {"rois": rois, "grad": grad}, {"options": None, "grad_input": grad_input})
-    options = {"spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
-    receipts.add("roi_align_backward", {"boxes": rois, "grad_output": grad}, {"grad_input": grad_input}, options)
-    return grad_input
-
-
-def native_functions():
-    """Returns, by operator, the functions of REPLACED on a GPU that the module in C++ does without Python where a call is plain, as most
-    are; and index_put_, for which PyTorch's deterministic way is long. Returns none if there is no module."""
-    module = calls.native()
-    if module is None:
-        return {}
+def _native_functions(module):
+    """Those of REPLACED that work in place; and index_put_, for which PyTorch's deterministic way is long."""
     add, unless = _run_scatter_add.addresses[1], receipts.open_receipts
     return {
         "aten::index_add_": module.sum_in_place(add, _index_add_, False, unless),
@@ -207,7 +164,7 @@ def native_functions():
     }
 
 
-REPLACED = {
+REPLACED = Replaced({
     "aten::index_add": _index_add,
     "aten::index_add_": _index_add_,
     "aten::index_add.out": _index_add_out,
@@ -215,6 +172,4 @@ REPLACED = {
     "aten::scatter_add_": _scatter_add_,
     "aten::scatter_add.out": _scatter_add_out,
     "aten::embedding_dense_backward": _embedding_dense_backward,
-    **{f"aten::{operator}_backward": _interpolate_backward(mode) for operator, mode in RESIZES.items()},
-    "torchvision::_roi_align_backward": _roi_align_backward,
-}
+}, _native_functions)  # fmt: skip

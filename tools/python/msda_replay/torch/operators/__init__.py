@@ -1,0 +1,36 @@
+"""What is replaced of PyTorch, in a module for each operator of libmsda's that replaces something."""
+
+import importlib
+import importlib.util
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Tuple
+
+from ...operator_rows import ROWS
+
+
+def _nothing() -> None:
+    """Keeps nothing."""
+
+
+def _none(module: Any) -> Dict[str, Any]:
+    """Returns no functions."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What one module replaces. Operators are PyTorch's: "aten::index_add", or torchvision's."""
+
+    functions: Dict[str, Callable[..., Any]]  # by operator
+    # Returns those of them, on a GPU, that the module in C++ does without Python where a call is plain.
+    native: Callable[[Any], Dict[str, Any]] = _none
+    # By module: the function in it that computes by other operators, and what computes the same by one that is replaced.
+    short_ways: Dict[str, Tuple[str, Callable[..., Any]]] = field(default_factory=dict)
+    # Has torch.compile keep the forward passes that PyTorch would otherwise trace, and their names in aten.
+    keep_forward: Callable[[], None] = _nothing
+    forward: Tuple[str, ...] = ()
+
+
+_PATHS = (f"{__name__}.{name}" for name in ROWS)
+_MODULES = [importlib.import_module(path) for path in _PATHS if importlib.util.find_spec(path)]
+REPLACED: Tuple[Replaced, ...] = tuple(module.REPLACED for module in _MODULES if hasattr(module, "REPLACED"))
