@@ -21,7 +21,7 @@ struct Landing {
   int32_t region;  // the interval on which the gradient is smooth: the cell, or all that lies beyond the border (-1 and
                    // size - 1 under border padding) or reads nothing but zeros (kOutside)
   bool skipped;    // the kernel skips the sample
-  bool clipped;    // grid_sample's clip: on the border, gradient 0
+  bool clipped;    // to the border, where the gradient is 0
   double fraction;  // distance from `low`
   double error;     // of `fraction`: that of the coordinate; infinite if rounding may carry the sample anywhere
   double slope;     // d pixel / d location

@@ -14,7 +14,7 @@ namespace msda::analysis {
 // Where gradients come from. The name does not decide it, because results in a capture may have any name.
 enum class Source { kRecorded, kStored, kReplay };
 
-// Gradients from one source: "recorded", "reference", "deterministic", "float64", "grid_sample", ...
+// Gradients from one source: "recorded", "reference", "deterministic", "float64", a dialect, ...
 struct Side {
   std::string name;
   Source source = Source::kReplay;

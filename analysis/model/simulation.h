@@ -55,13 +55,20 @@ class Screen {
 
 // Arithmetic that a simulation compares: how a kernel accumulates, and under which conventions.
 struct Arithmetic {
-  std::string name;  // "msda_triton", "float64"
+  std::string name;  // a dialect, or "float64"
   msda_mode mode = MSDA_MODE_DETERMINISTIC;
   bool contracted = false;                    // coordinates with the fused multiply-adds of compilers; not of float64
   std::shared_ptr<const Call> alternative{};  // a call with these conventions, whatever its tensors; null: the recorded
 
   // Returns a call with these conventions.
   const Call& version_of(const Call& call) const { return alternative ? *alternative : call; }
+};
+
+// How a test in Python finds where a sample lies, from what it has.
+struct PythonSamples {
+  const char *parameters, *document;  // of a function that returns which samples are compared; `document` says more
+  const char *size, *pixel;           // expressions: the sizes of the sample's image, x first, and its coordinates
+  const char* gradients;              // names, in quotes, of the gradients of samples
 };
 
 class Simulation {
@@ -76,7 +83,7 @@ class Simulation {
   virtual std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const = 0;
   // Returns how many adjacent numbers of the input a softmax may have normalized together; none if it is no such input.
   virtual std::vector<int64_t> normalized_together(size_t /*input*/) const { return {}; }
-  // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
+  // Arithmetics that a test may compare with, by name: dialects, "float64".
   virtual std::vector<Arithmetic> arithmetics() const {
     return {{"float64", MSDA_MODE_FLOAT64}, {"deterministic", MSDA_MODE_DETERMINISTIC}};
   }
@@ -87,6 +94,8 @@ class Simulation {
     bool scattered = false;
   };
   virtual Jumps jumps() const { return {}; }
+  // Returns nothing for an operator whose samples follow from no input, or from an expression of the user's own.
+  virtual std::optional<PythonSamples> samples_in_python() const { return std::nullopt; }
   // Returns, for scattered gradients, the elements of grad_output that belong to samples with such a coordinate.
   virtual std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>&) const { return {}; }
   // Returns an element of a gradient of samples in such arithmetic under the call's own conventions, with the bits of

@@ -98,6 +98,8 @@ class Adapter {
   // Returns whether this adapter decodes kernels of this name. Called for every new kernel: must be quick.
   virtual bool matches(std::string_view kernel) const = 0;
   virtual Decoded decode(const Launch& launch, const ReadDevice& read) const = 0;
+  // Returns whether the tensors' sizes decide the grid, whatever the code of the kernel.
+  virtual bool grid_follows_from_sizes() const { return false; }
   // Returns the configuration with which the kernel computes the same in blocks of `threads` threads. decode() must
   // have accepted the launch.
   virtual std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const;

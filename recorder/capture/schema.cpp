@@ -22,7 +22,9 @@ const nlohmann::json& dimensions_of(const nlohmann::json& object, const nlohmann
 
 std::vector<TensorSchema> schemas_in(const char* list) {
   static const nlohmann::json rows = nlohmann::json::parse(kernels::kOperatorRows);  // which the names are views of
-  const nlohmann::json& row = named(rows, "msda");
+  const nlohmann::json& row = *std::ranges::find_if(rows, [](const nlohmann::json& candidate) {
+    return candidate.at("marks").at("conventions") == nlohmann::json::array({"dialect"});
+  });
   std::vector<TensorSchema> schemas;
   for (const nlohmann::json& object : row.at(list)) {
     TensorSchema schema{object.at("name").get_ref<const std::string&>(), {}, object.value("type", "") == "integer"};

@@ -1,5 +1,5 @@
-// The names, types and dimensions that make up a capture file; those of tensors are in the row of the operator with a
-// dialect, analysis/operators/msda/schema.json. Reader, writer and docs/capture-format.md follow this
+// The names, types and dimensions that make up a capture file; those of tensors are in the row of the operator that has
+// dialects (analysis/operators/). Reader, writer and docs/capture-format.md follow this
 // header; a change here is a change of the format (kFormatVersion).
 #pragma once
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,27 @@ inline std::string plural(int64_t count, std::string_view noun) {
 // Returns "1 kernel", "2 kernels".
 inline std::string counted(int64_t count, std::string_view noun) {
   return std::to_string(count) + " " + plural(count, noun);
+}
+
+// Returns "roses, tulips and lilies".
+inline std::string listed(std::span<const std::string_view> words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    text += i == 0 ? "" : i + 1 < words.size() ? ", " : " and ";
+    text += words[i];
+  }
+  return text;
+}
+
+// Returns the text in lines of at most so many columns, divided at spaces.
+inline std::string wrapped(std::string text, size_t columns) {
+  for (size_t begin = 0; text.size() > begin + columns;) {
+    const size_t end = text.rfind(' ', begin + columns);
+    if (end == text.npos || end <= begin) break;
+    text[end] = '\n';
+    begin = end + 1;
+  }
+  return text;
 }
 
 }  // namespace msda::text

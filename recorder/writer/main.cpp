@@ -2,8 +2,10 @@
 // writer (--follow), which the recorder starts for each process that records.
 #include <CLI/CLI.hpp>
 
+#include "kernels/operator_rows.h"
 #include "recorder/text/mistyped.h"
 #include "recorder/text/numbers.h"
+#include "recorder/text/words.h"
 #include "recorder/writer/follow.h"
 #include "recorder/writer/request.h"
 #include "recorder/writer/run.h"
@@ -12,12 +14,13 @@
 int main(int argc, char** argv) {
   constexpr int kBadUsage = 2;
   msda::record::Options options;
-  CLI::App app(
-      "Runs a program and records it for msda-replay.\n"
-      "Records calls of operators: the backward passes of multi-scale deformable attention, grid_sample, scatter_add,\n"
-      "interpolate and roi_align, and kernels that --adapter describes. With --survey or --trail: launches of any "
-      "kernel.",
-      "msda-record");
+  CLI::App app("Runs a program and records it for msda-replay.\n" +
+                   msda::text::wrapped("Records calls of operators: the backward passes of " +
+                                           msda::text::listed(msda::kernels::kOperatorTitles) +
+                                           ", and kernels that --adapter describes. With --survey or --trail: launches "
+                                           "of any kernel.",
+                                       115),
+               "msda-record");
   app.footer(
       "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
       "Exit status: the program's own; 128 + N if signal N ended it; 2 for bad usage.\n"

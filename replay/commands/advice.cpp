@@ -3,38 +3,18 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "analysis/operators/grid_sample/call.h"
-#include "analysis/operators/msda/call.h"
 #include "recorder/text/words.h"
 #include "replay/commands/simulation.h"
 
 namespace msda::replay {
 namespace {
 
-// True for the samples that are kept. An operator of the user's own knows itself which they are.
-std::string mask_code(double units, const analysis::Call& call, bool is_msda) {
-  const auto* msda = dynamic_cast<const analysis::MsdaCall*>(&call);
-  const auto* grid_sample = dynamic_cast<const analysis::GridSampleCall*>(&call);
-  const bool align = msda != nullptr ? msda->conventions.align_corners : grid_sample->align_corners;
-  std::string code;
-  if (is_msda) {
-    code =
-        "def away_from_cell_boundaries(sampling_locations, spatial_shapes):\n"
-        "    \"\"\"Samples whose gradient rounding cannot move into another cell. (x, y) in [0, 1]; (height, "
-        "width).\"\"\"\n"
-        "    size = torch.as_tensor(spatial_shapes, device=sampling_locations.device).flip(-1).double()[:, None, :]\n";
-    code += align ? "    pixel = sampling_locations.double() * (size - 1)\n"
-                  : "    pixel = sampling_locations.double() * size - 0.5\n";
-  } else {
-    code =
-        "def away_from_cell_boundaries(grid, size):\n"
-        "    \"\"\"Samples that rounding cannot move into another cell. `size`: (width, height) or (width, height, "
-        "depth).\"\"\"\n"
-        "    size = torch.as_tensor(size, device=grid.device).double()\n";
-    code += align ? "    pixel = (grid.double() + 1) / 2 * (size - 1)\n"
-                  : "    pixel = ((grid.double() + 1) * size - 1) / 2\n";
-  }
-  const auto [spacing, offset, scattered] = call.jumps();
+// True for the samples that are kept.
+std::string mask_code(double units, const analysis::PythonSamples& samples, const analysis::Simulation::Jumps& jumps) {
+  std::string code =
+      fmt::format("def away_from_cell_boundaries({}):\n    \"\"\"{}\"\"\"\n    size = {}\n    pixel = {}\n",
+                  samples.parameters, samples.document, samples.size, samples.pixel);
+  const auto [spacing, offset, scattered] = jumps;
   const std::string from = offset == 0 ? "pixel" : fmt::format("(pixel - {:g})", offset);
   const std::string boundary =
       spacing == 1 ? from + ".round()" : fmt::format("{:g} * ({} / {:g}).round()", spacing, from, spacing);
@@ -92,24 +72,26 @@ std::string as_it_is_text(const Json& a) {
 std::string patch_of(const Json& advice, const LoadedCall& loaded) {
   const Json& advised = advice["advised"];
   if (!advised["sound"].get<bool>()) return "";
-  const bool is_msda = loaded.call().dialects() != nullptr, has_grid = is_msda || advice["operator"] == "grid_sample";
+  const auto samples = loaded.call().samples_in_python();
   const std::string& mask = advised["mask"].get_ref<const std::string&>();
-  const char* located = is_msda ? "sampling_locations, spatial_shapes" : "grid, size";
   const char* documented = "    \"\"\"`observed`, `expected`: dicts of gradients by name.\"\"\"\n";
   const char* loop = "    for name, gradient in observed.items():\n";
   std::string code = "import torch\n\n\n";
-  if (mask != "none" && has_grid) code += mask_code(advised["units"].get<double>(), loaded.call(), is_msda);
-  if (mask == "grad_output") {
-    code +=
-        "def without_ties(grad_output, grid, size):\n"
+  if (mask != "none" && samples) {
+    code += mask_code(advised["units"].get<double>(), *samples, loaded.call().jumps());
+  }
+  if (mask == "grad_output" && samples) {
+    code += fmt::format(
+        "def without_ties(grad_output, {0}):\n"
         "    \"\"\"What both backward passes have to get in place of grad_output.\"\"\"\n"
-        "    return grad_output * away_from_cell_boundaries(grid, size)[:, None]\n\n\n";
+        "    return grad_output * away_from_cell_boundaries({0})[:, None]\n\n\n",
+        samples->parameters);
   }
   if (mask != "gradients") {
     code += fmt::format("def assert_gradients_close(observed, expected):\n{}{}", documented, loop);
     return code + comparison("        ", "", advised);
   }
-  if (!has_grid) {
+  if (!samples) {  // an operator of the user's own knows itself which samples are kept
     code += fmt::format(
         "def assert_gradients_close(observed, expected, kept):\n"
         "    \"\"\"Dicts of gradients by name. `kept`: of masks, False for elements with a coordinate within {:g} x "
@@ -117,10 +99,9 @@ std::string patch_of(const Json& advice, const LoadedCall& loaded) {
         advised["units"].get<double>(), loop);
     return code + comparison("        ", "[kept[name]]", advised);
   }
-  code += fmt::format("def assert_gradients_close(observed, expected, {}):\n{}", located, documented);
-  code += fmt::format("    sound = away_from_cell_boundaries({})\n{}", located, loop);
-  code += fmt::format("        kept = sound if name in ({}) else slice(None)\n",
-                      is_msda ? "\"grad_sampling_locations\", \"grad_attention_weights\"" : "\"grad_grid\",");
+  code += fmt::format("def assert_gradients_close(observed, expected, {}):\n{}", samples->parameters, documented);
+  code += fmt::format("    sound = away_from_cell_boundaries({})\n{}", samples->parameters, loop);
+  code += fmt::format("        kept = sound if name in ({}) else slice(None)\n", samples->gradients);
   return code + comparison("        ", "[kept]", advised);
 }
 

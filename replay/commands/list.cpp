@@ -14,6 +14,7 @@
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/calls/conventions.h"
+#include "replay/calls/operator_row.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
 #include "replay/commands/flags.h"
@@ -96,21 +97,23 @@ Json invocation_json(const capture::Invocation& invocation) {
   return json;
 }
 
-// Returns the conventions of a call: dialect, padding, align_corners; or those of its operator.
+// Returns the conventions of a call: in columns where there are two texts and align_corners, of a kernel that is not
+// known without values.
 std::string columns_of(const capture::Invocation& invocation) {
+  constexpr const char* kColumns = "{:<15}  {:<10}  {:<13}";
   const capture::CallFacts& facts = invocation.facts;
-  const std::string name = operator_of(invocation);
-  if (name != "msda" && name != "grid_sample" && !name.empty())
-    return fmt::format("{:<42}", conventions_text(invocation));
-  std::string dialect = facts.dialect.empty() ? "(no dialect)" : facts.dialect, padding = facts.padding_mode;
-  bool align_corners = facts.align_corners;
-  if (name == "grid_sample") {
-    const Json conventions = conventions_of(invocation);
-    dialect = conventions.value("interpolation", "?");
-    padding = conventions.value("padding_mode", "?");
-    align_corners = conventions.value("align_corners", false);
+  const OperatorRow* row = row_of(operator_of(invocation));
+  const auto aligned = [](bool align_corners) { return align_corners ? "align_corners" : ""; };
+  if (operator_of(invocation).empty() || !facts.dialect.empty()) {
+    return fmt::format(kColumns, facts.dialect.empty() ? "(no dialect)" : facts.dialect, facts.padding_mode,
+                       aligned(facts.align_corners));
   }
-  return fmt::format("{:<15}  {:<10}  {:<13}", dialect, padding, align_corners ? "align_corners" : "");
+  if (row == nullptr || row->conventions.size() != 3 || row->conventions.back().name != "align_corners")
+    return fmt::format("{:<42}", conventions_text(invocation));
+  const Json conventions = conventions_of(invocation);
+  return fmt::format(kColumns, conventions.value(row->conventions[0].name, "?"),
+                     conventions.value(row->conventions[1].name, "?"),
+                     aligned(conventions.value("align_corners", false)));
 }
 
 // Returns for a user's operator the name that its adapter gave it, whether or not this command was given the adapter.

@@ -15,6 +15,7 @@
 #include "replay/base/errors.h"
 #include "replay/base/words.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/operator_row.h"
 #include "replay/calls/pairing.h"
 #include "replay/commands/flags.h"
 #include "replay/report/words.h"
@@ -65,9 +66,9 @@ analysis::Arithmetic chosen_reference(const SimulationOptions& options, const an
     return std::ranges::find(known, name, &analysis::Arithmetic::name);
   };
   if (options.against.empty()) {
-    // What most tests of deformable attention compare with; grid_sample itself is compared with the truth.
-    const auto usual = find("grid_sample");
-    return usual != known.end() && observed != "grid_sample" ? *usual : *find("float64");
+    // Calls in that dialect itself are compared with the truth.
+    const auto usual = find(dialect_of_tests());
+    return usual != known.end() && observed != dialect_of_tests() ? *usual : *find("float64");
   }
   const auto found = find(options.against);
   if (found != known.end()) return *found;
@@ -152,7 +153,7 @@ void check_sizes(const SimulationOptions& options) {
 void add_simulation(CLI::App& command, SimulationOptions& options) {
   add_invocation(command, options);
   command.add_option("--against", options.against, "Arithmetic of the reference that the test compares with")
-      ->type_name("grid_sample|float64|DIALECT");
+      ->type_name(dialect_of_tests() + "|float64|DIALECT");
   command
       .add_option("--criterion", options.criterion,
                   "When the test passes: allclose if all elements are within the tolerance; anchored:K if each "

@@ -67,11 +67,12 @@ std::optional<OperatorSource> operator_source(const ExportedCall& exported) {
   if (const auto* own = dynamic_cast<const analysis::OwnCall*>(&call))
     return source_of(*own, exported.invocation().facts);
   const bool scatters = dynamic_cast<const analysis::ScatterCall*>(&call) != nullptr;
-  const auto formulas = [&](const char* python_or_cpp, const char* ending) {
-    const std::string shared = fmt::format("{}/scatter.{}", python_or_cpp, ending);
-    return (scatters ? part(shared) : "") + part(fmt::format("{}/{}.{}", python_or_cpp, call.operator_name(), ending));
+  const auto formulas = [&](const std::string& folder, const char* ending) {
+    const std::string own = part(fmt::format("{}/{}.{}", folder, call.operator_name(), ending));
+    return own.empty() || !scatters ? own : part(fmt::format("{}/scatter.{}", folder, ending)) + own;
   };
   OperatorSource source{formulas("python", "py"), formulas("cpp", "cpp"), {{"dialect", call.arithmetic_name()}}};
+  if (source.python.empty()) return std::nullopt;
   for (analysis::Convention& convention : call.convention_values()) source.conventions.push_back(std::move(convention));
   return source;
 }

@@ -16,8 +16,8 @@ struct OperatorSource {
   std::vector<analysis::Convention> conventions;
 };
 
-// Returns nothing for an operator of the user's own that no program computes alone; where one does, it is in Python,
-// and `cpp` is empty.
+// Returns nothing for an operator that no program computes alone; where one does for an operator of the user's own, it
+// is in Python, and `cpp` is empty.
 std::optional<OperatorSource> operator_source(const ExportedCall& call);
 
 // Returns a line for each convention: padding_mode is PADDING_MODE in Python, and kPaddingMode in C++.

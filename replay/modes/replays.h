@@ -42,20 +42,20 @@ struct Whereabouts {
 
 class Replays {
  public:
-  // Runs float64, grid_sample's arithmetic, and the requested modes, in parallel on several GPUs. Calls `progress` from
+  // Runs float64, the dialect of tests, and the requested modes, in parallel on several GPUs. Calls `progress` from
   // several threads. Throws Unavailable as `devices` does.
   Replays(const LoadedCall& call, const ReplaySettings& settings, Devices& devices,
           const std::function<void(const std::string&)>& progress);
 
   const analysis::Side& float64() const { return float64_.side; }
-  std::vector<analysis::Side> others()
-      const;  // original, if added; deterministic, atomic, mixed as requested; grid_sample
+  // Returns original, if added; deterministic, atomic, mixed as requested; the dialect of tests.
+  std::vector<analysis::Side> others() const;
   // Returns by mode the digest of each of its gradients, from the first run.
   const std::map<std::string, std::array<std::string, 3>>& digests() const { return digests_; }
   // Adds the runs of mode original.
   void add(const OriginalResult& original, const LoadedCall& call);
   const std::map<std::string, Repeats>& repeats() const { return repeats_; }
-  // Returns by mode, and for grid_sample, where it ran.
+  // Returns by mode, and for the dialect of tests, where it ran.
   const std::map<std::string, Whereabouts>& whereabouts() const { return whereabouts_; }
 
  private:

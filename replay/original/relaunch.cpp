@@ -392,9 +392,9 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
     if (grid[0] == 0) {
       refuse_relaunch("--kernel-digest {}: the capture does not say how it was launched; record it again", digest);
     }
-    // A grid that follows from msda-triton's sizes alone is right for every variant; any other grid must be the same.
+    // A grid that follows from the sizes alone is right for every variant; any other grid must be the same.
     const adapters::Adapter* const adapter = adapter_of(invocation);
-    const bool implied_by_sizes = adapter != nullptr && adapter->name() == "msda_triton";
+    const bool implied_by_sizes = adapter != nullptr && adapter->grid_follows_from_sizes();
     if (!implied_by_sizes && grid != *invocation.facts.grid) {
       refuse_relaunch("--kernel-digest {}: it was launched for another problem, with a grid of {} and not {}", digest,
                       fmt::join(grid, ","), fmt::join(*invocation.facts.grid, ","));

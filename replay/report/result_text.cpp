@@ -12,6 +12,7 @@
 #include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/operator_row.h"
 #include "replay/report/diagnosis.h"
 #include "replay/report/words.h"
 
@@ -93,7 +94,7 @@ void add_note(Page& page, int64_t elements, int64_t reported) {
   page.paragraph(
       {{Style::kLabel, "note"},
        {Style::kBold, ":"},
-       {fmt::format(" a test against grid_sample in float32 fails in {}, {} above for the same cause",
+       {fmt::format(" a test against {} in float32 fails in {}, {} above for the same cause", dialect_of_tests(),
                     count_text(elements, "element"),
                     reported == elements ? "reported" : fmt::format("{} of them reported", thousands(reported)))}},
       0, 2);

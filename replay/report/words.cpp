@@ -9,6 +9,7 @@
 #include "replay/base/words.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/operator_row.h"
 #include "replay/report/page.h"
 
 namespace msda::replay {
@@ -71,10 +72,11 @@ std::string number_beside(double x, double shown, int digits) {
 std::string title_of(const GroupTitle& group) {
   const std::string what = fmt::format("{} of {}", count_text(group.elements, "element"), group.tensor);
   if (group.advisory) {
-    const char* says = group.at_fault == AtFault::kReference    ? ": grid_sample is wrong there"
-                       : group.at_fault == AtFault::kConvention ? ": the conventions differ there"
-                                                                : "";
-    return fmt::format("a test against grid_sample in float32 fails in {}{}", what, says);
+    const std::string& dialect = dialect_of_tests();
+    const std::string says = group.at_fault == AtFault::kReference    ? fmt::format(": {} is wrong there", dialect)
+                             : group.at_fault == AtFault::kConvention ? ": the conventions differ there"
+                                                                      : "";
+    return fmt::format("a test against {} in float32 fails in {}{}", dialect, what, says);
   }
   switch (group.at_fault) {
     case AtFault::kObserved:

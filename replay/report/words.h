@@ -28,7 +28,7 @@ std::string whereabouts_of(const analysis::Group& group, const InvocationResult&
 // "x is 0.6 times what it should be (320 elements), y 1.67 times (319)"; empty if they are wrong in many ways.
 std::string patterns_of(const analysis::Group& group);
 // Returns how many of the elements are, for the same cause, in a group that is no advice: what a test against
-// grid_sample in float32 meets is mostly what the recorded reference met.
+// another dialect in float32 meets is mostly what the recorded reference met.
 int64_t reported_elsewhere(const analysis::Group& advice, const std::vector<analysis::Group>& groups);
 
 // "batch 0, query 948, head 0, level 0 (64 x 64), point 2, x"; breaks between lines at the commas only.

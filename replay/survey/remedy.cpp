@@ -15,9 +15,11 @@ using Row = std::pair<std::regex, Remedy>;
 
 std::vector<Row> rows() {
   std::vector<Row> rows;
-  for (const auto& row : nlohmann::json::parse(kRemedies)) {
-    rows.emplace_back(std::regex(row.at("kernel").get<std::string>(), std::regex::optimize),
-                      Remedy{row.at("type"), row.at("note"), row.at("source")});
+  for (const auto& file : nlohmann::json::parse(kRemedies)) {
+    for (const auto& row : file) {
+      rows.emplace_back(std::regex(row.at("kernel").get<std::string>(), std::regex::optimize),
+                        Remedy{row.at("type"), row.at("note"), row.at("source")});
+    }
   }
   return rows;
 }

@@ -1,4 +1,4 @@
-// What to type so that a kernel does not vary any more (remedies.json).
+// What to type so that a kernel does not vary any more (remedies/).
 #pragma once
 
 #include <string>

@@ -128,6 +128,7 @@ struct GridSampleCall final : Call, Stages, Kernels, Forward, Hypotheses {
   std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>& is_chosen) const override;
 
   std::string operator_name() const override { return "grid_sample"; }
+  std::optional<PythonSamples> samples_in_python() const override;
   std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;

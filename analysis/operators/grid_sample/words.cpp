@@ -22,6 +22,16 @@ std::vector<std::string> place_in(int64_t flat, const Side* sides, int axes) {
 
 }  // namespace
 
+std::optional<PythonSamples> GridSampleCall::samples_in_python() const {
+  return PythonSamples{
+      "grid, size",
+      "Samples that rounding cannot move into another cell. `size`: (width, height) or (width, height, "
+      "depth).",
+      "torch.as_tensor(size, device=grid.device).double()",
+      align_corners ? "(grid.double() + 1) / 2 * (size - 1)" : "((grid.double() + 1) * size - 1) / 2",
+      "\"grad_grid\","};
+}
+
 std::vector<Convention> GridSampleCall::convention_values() const {
   return {{"interpolation", kernels::name_of(interpolation)},
           {"padding_mode", kernels::name_of(padding)},

@@ -134,6 +134,7 @@ struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
   std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
 
   std::string operator_name() const override { return "msda"; }
+  std::optional<PythonSamples> samples_in_python() const override;
   std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;

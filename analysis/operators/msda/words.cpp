@@ -5,6 +5,16 @@
 
 namespace msda::analysis {
 
+std::optional<PythonSamples> MsdaCall::samples_in_python() const {
+  return PythonSamples{
+      "sampling_locations, spatial_shapes",
+      "Samples whose gradient rounding cannot move into another cell. (x, y) in [0, 1]; (height, width).",
+      "torch.as_tensor(spatial_shapes, device=sampling_locations.device).flip(-1).double()[:, None, :]",
+      conventions.align_corners ? "sampling_locations.double() * (size - 1)"
+                                : "sampling_locations.double() * size - 0.5",
+      "\"grad_sampling_locations\", \"grad_attention_weights\""};
+}
+
 std::vector<Convention> MsdaCall::convention_values() const {
   return {{"padding_mode", msda_padding_name(conventions.padding)}, {"align_corners", conventions.align_corners}};
 }

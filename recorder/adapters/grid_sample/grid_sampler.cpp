@@ -1,4 +1,4 @@
-// PyTorch's grid_sampler_2d_backward_kernel, which deformable attention written with grid_sample runs once a level, and
+// PyTorch's grid_sampler_2d_backward_kernel, which attention written with grid_sample runs once a level, and
 // grid_sampler_3d_backward_kernel, its twin for volumes. They are another operator's backward, so their tensors keep
 // their own names:
 //

@@ -92,6 +92,8 @@ class MsdaTriton final : public Adapter {
  public:
   std::string_view name() const override { return "msda_triton"; }
 
+  bool grid_follows_from_sizes() const override { return true; }
+
   bool matches(std::string_view kernel) const override { return kernel == kTritonKernel; }
 
   Decoded decode(const Launch& launch, const ReadDevice& read) const override {

@@ -109,8 +109,8 @@ std::string Copies::add_from_device(const std::vector<Named>& tensors, cuda::Str
 std::optional<CallFacts> facts_of(const char* kernel, const msda_call& call, const msda_options* options,
                                   bool has_seed) {
   const msda_options chosen = options != nullptr ? *options : msda_options{};
-  if (call.dialect < 0 || call.dialect > MSDA_GRID_SAMPLE || call.padding < 0 || call.padding > MSDA_PADDING_BORDER ||
-      chosen.mode < 0 || chosen.mode > MSDA_MODE_MIXED) {
+  if (call.dialect < 0 || call.dialect >= std::ssize(kernels::kDialectNames) || call.padding < 0 ||
+      call.padding > MSDA_PADDING_BORDER || chosen.mode < 0 || chosen.mode > MSDA_MODE_MIXED) {
     return std::nullopt;
   }
   CallFacts facts;

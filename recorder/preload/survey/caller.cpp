@@ -26,7 +26,7 @@ std::string part_after(std::string_view name, std::string_view before) {
   return end == name.npos ? "" : std::string(name.substr(0, end));
 }
 
-// Returns the function's own name in "vision::ops::detail::_roi_align_backward(at::Tensor const&, ...)".
+// Returns the function's own name in "vision::ops::detail::_pool_backward(at::Tensor const&, ...)".
 std::string function_after(std::string_view name, std::string_view before) {
   if (!name.starts_with(before)) return "";
   name = name.substr(0, name.find('('));

@@ -48,7 +48,7 @@ function drawGroups(about) {
   const { groups } = about.invocation, elsewhere = groups.filter((group) => group.reported > 0);
   const advised = sum(elsewhere, (group) => group.count), reported = sum(elsewhere, (group) => group.reported);
   return [groups.map((group, i) => !(group.reported > 0) && drawGroup(group, i, about)),
-    reported > 0 && quiet(`A test against grid_sample in float32 fails in ${plural(advised, "element")}, ` +
+    reported > 0 && quiet(`A test against ${about.invocation.findings[elsewhere[0].worst].against} in float32 fails in ${plural(advised, "element")}, ` +
       `${reported === advised ? "reported" : `${count(reported)} of them reported`} above for the same cause.`)];
 }
 

@@ -1,6 +1,8 @@
 """Which folder may include which: no file includes from a folder above its own, and docs/architecture.md says so."""
 
 import ast
+import functools
+import json
 import re
 
 import pytest
@@ -96,15 +98,50 @@ def test_headers_ask_little_of_an_implementation():
         assert functions <= 15, f"{path.relative_to(SOURCE)} has {functions} virtual functions: divide it"
 
 
-def test_the_engine_knows_no_operator_by_name():
-    operators = {path.name for path in (SOURCE / "analysis" / "operators").iterdir() if path.is_dir()}
-    assert "grid_sample" in operators
-    names = {f"MSDA_{name.upper()}" for name in operators} | {name if "_" in name else f'"{name}"' for name in operators}
-    engine = [path for path in sources() if re.match("analysis/(?!operators)", folder_of(path))]
-    for path in engine:
-        code = re.sub("//.*", "", path.read_text())
-        named = [name for name in names if re.search(rf"(?<!\w){name}(?!\w)", code)]
-        assert not named, f"{path.relative_to(SOURCE)} names {named}: ask the operator"
+OPERATORS = {path.parent.name: json.loads(path.read_text()) for path in (SOURCE / "analysis" / "operators").glob("*/schema.json")}
+PROJECT = "msda"  # is an operator's name, too
+# Where an operator may be named in files of any name: its kernels, and what calls their C ABI in Python.
+KERNELS = re.compile(r"kernels/|tools/python/native/|tools/python/msda_replay/libmsda\.py$")
+
+
+def names_of(row):
+    """Finds the operator's name, also in a longer one or in camel case, but not a function of this name; and that of its dialects."""
+    name, camel = row["name"], row["name"].title().replace("_", "")
+    spaced = name.replace("_", "_?")
+    found = [rf"(?i:(?<![a-z]){spaced}(?![a-z(]))", rf"{camel}(?![a-z])"]
+    if name == PROJECT:
+        found = [rf"\b{camel}[A-Z]", f"operators/{name}", f'[!=]= "{name}"', f'\\["{name}"\\]']
+    dialects = [value for convention in row["conventions"] if convention["name"] == "dialect" for value in convention["values"]]
+    others = [re.escape(text) for text in (*dialects, row.get("title", ""), row.get("title", "").title()) if text and text not in OPERATORS]
+    return re.compile("|".join([*found, *others]))
+
+
+def operators_of(path):
+    """The operators that the path is named after, and the operators whose names are values of their conventions: dialects."""
+    stems = [part.split(".")[0] for part in path.parts]
+    named = {name for name in OPERATORS for stem in stems if stem == name or (name != PROJECT and stem.startswith(f"{name}_"))}
+    return named | {value for name in named for convention in OPERATORS[name]["conventions"] for value in convention.get("values", ())}
+
+
+@functools.lru_cache(maxsize=1)
+def product():
+    """What a user runs, and how it is built, by path; examples and benchmarks may name operators, as pages and tests may."""
+    folders = [SOURCE / folder for folder in ("analysis", "recorder", "replay", "tools/python", "tools/cmake")]
+    kinds = (".h", ".cpp", ".py", ".cmake", ".txt", ".in", ".js", ".json", ".ptx")
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in kinds]
+    return {path.relative_to(SOURCE): path.read_text() for path in [SOURCE / "CMakeLists.txt", *files] if "egg-info" not in str(path)}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_only_files_of_its_name_name_an_operator(name):
+    """A new operator edits no file of another one, and no shared one: lists are made from folders and rows."""
+    pattern = names_of(OPERATORS[name])
+    assert len(product()) > 500
+    for path, text in product().items():
+        if name in operators_of(path) or KERNELS.match(str(path)):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            assert not pattern.search(line), f"{path}:{number} names {name}: ask the operator, or make a file of its name"
 
 
 def test_cbor_is_read_in_one_place():

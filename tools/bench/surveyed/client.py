@@ -29,7 +29,7 @@ import models  # noqa: E402
 
 
 def type_remedies(torch, stack):
-    """What replay/survey/remedies.json says, but for lines of the model itself."""
+    """What replay/survey/remedies/ says, but for lines of the model itself."""
     import msda_replay.torch
 
     torch.backends.cudnn.deterministic = True
