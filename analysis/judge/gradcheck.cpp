@@ -70,7 +70,7 @@ std::optional<Derivatives> derivatives_of(const Call& call, const ElementId& id,
   if (!moved) return linear_derivative(call, id);
   constexpr double kMostPieces = 16, kFarthest = 1e6;  // beyond that, a pixel has too few bits
   const Axis axis = call.axes(id)[*moved];
-  const CoordinateMap map = call.coordinate_map(axis.size);
+  const CoordinateMap map = call.coordinate_map(axis);
   const auto [exact, error] = call.coordinate(axis, precision);
   if (!(std::abs(exact) < kFarthest) || !std::isfinite(axis.location)) return std::nullopt;
   if (map.factor == 0) return Derivatives{};  // one pixel wide: nothing moves
@@ -134,7 +134,7 @@ double distance_to_kink(const Call& call, const ElementId& id, size_t moved) {
 bool steps_over_kink(const Call& call, const ElementId& id) {
   const auto moved = call.forward()->moved_axis(id);
   if (!moved) return false;
-  const double factor = call.coordinate_map(call.axes(id)[*moved].size).factor;
+  const double factor = call.coordinate_map(call.axes(id)[*moved]).factor;
   return distance_to_kink(call, id, *moved) <= kNaiveStep * std::abs(factor);
 }
 

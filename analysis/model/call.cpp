@@ -73,7 +73,8 @@ std::string Words::text_of(Dimension dimension, int64_t index) const {
 }
 
 Axis Call::rounded(const Axis& axis, const Narrowing* narrowing) const {
-  return narrowing == nullptr ? axis : Axis{narrowing->round(kLocations, axis.location), axis.size, axis.stored};
+  if (narrowing == nullptr) return axis;
+  return {narrowing->round(kLocations, axis.location), axis.size, axis.stored, axis.number, axis.flat};
 }
 
 Tensor Call::input_of(Gradient gradient) const {
@@ -85,9 +86,11 @@ Tensor Call::input_of(Gradient gradient) const {
   return {};
 }
 
-CoordinateMap Call::coordinate_map(int32_t size) const {
+CoordinateMap Call::coordinate_map(const Axis& axis) const {
   const Precision precision = Precision::of(MSDA_FLOAT64);
-  const auto pixel = [&](double location) { return coordinate(Axis{location, size, MSDA_FLOAT64}, precision).exact; };
+  const auto pixel = [&](double location) {
+    return coordinate(Axis{location, axis.size, MSDA_FLOAT64, axis.number, axis.flat}, precision).exact;
+  };
   const double offset = pixel(0);
   return {pixel(1) - offset, offset};
 }

@@ -34,6 +34,7 @@ struct Axis {
   int32_t size;       // of the level or image, in pixels; 0: it has no cells, landings differ in something else
   msda_dtype stored;  // the type of the location
   int number = 0;     // 0 is x, 1 is y, 2 is z: for operators in which the sizes do not distinguish all
+  int64_t flat = 0;   // the element that it is an axis of: for operators whose coordinates depend on it
 };
 using Axes = boost::container::static_vector<Axis, 3>;
 inline char axis_name(size_t axis) { return "xyz"[axis]; }
@@ -108,8 +109,9 @@ class Call : public Dependencies, public Shrinkable, public Simulation, public W
   ElementId element_id(Gradient gradient, int64_t flat) const;
   // Returns the location rounded by a narrowing.
   Axis rounded(const Axis& axis, const Narrowing* narrowing) const;
-  // Returns the exact coordinate on an image of `size` pixels.
-  CoordinateMap coordinate_map(int32_t size) const;
+  // Returns the exact coordinate along an axis, and on any axis of `size` pixels if it depends on nothing else.
+  CoordinateMap coordinate_map(const Axis& axis) const;
+  CoordinateMap coordinate_map(int32_t size) const { return coordinate_map(Axis{0, size, MSDA_FLOAT64}); }
   // Returns the input that a gradient is of, "grad_" less, if there is one.
   Tensor input_of(Gradient gradient) const;
   // Returns what the kernels' arithmetic is called beside another one: the dialect, or the operator's name.

@@ -93,6 +93,8 @@ class ExpressionReader {
       at_ = end;
       if (tensors_ && next() == '[') {
         element(name);
+      } else if (reals_ && indices_ == 0 && name == "int" && next() == '(') {
+        integers();
       } else if (reals_ && indices_ == 0 && next() == '(') {
         function(name);
       } else {
@@ -125,13 +127,24 @@ class ExpressionReader {
     push({'#', whole});
   }
 
+  // Reads an expression of integers among real numbers, from the parenthesis on.
+  void integers() {
+    ++indices_;
+    ++at_;
+    sum();
+    if (next() != ')') fail("\")\"");
+    ++at_;
+    --indices_;
+    push({'i', 0});
+  }
+
   // Reads what a function is of, from the parenthesis on.
   void function(std::string_view name) {
     const auto known = std::ranges::find(Expression::kFunctions, name);
     if (known == std::end(Expression::kFunctions)) {
       std::string all;
-      for (const auto& entry : Expression::kFunctions) all += (all.empty() ? "" : ", ") + std::string(entry);
-      throw BadExpression(quoted(text_) + " has the function " + std::string(name) + "; there are " + all);
+      for (const auto& entry : Expression::kFunctions) all += std::string(entry) + ", ";
+      throw BadExpression(quoted(text_) + " has the function " + std::string(name) + "; there are " + all + "int");
     }
     const auto number = known - std::begin(Expression::kFunctions);
     ++at_;
@@ -172,7 +185,7 @@ class ExpressionReader {
   const Expression::Names& names_;
   const Expression::Tensors& tensors_;
   bool reals_;
-  int indices_ = 0;  // of elements that are open
+  int indices_ = 0;  // brackets of elements, and parentheses of int(), that are open
   Expression& expression_;
   std::vector<Expression::Step>& steps_;
   size_t at_ = 0;
@@ -190,7 +203,8 @@ std::optional<size_t> Expression::plain_name() const {
 }
 
 bool Expression::has_decimals_or_functions() const {
-  return std::ranges::any_of(steps_, [](const Step& step) { return step.what == 'd' || step.what == 'f'; });
+  return std::ranges::any_of(
+      steps_, [](const Step& step) { return std::string_view("dfi").find(step.what) != std::string_view::npos; });
 }
 
 std::optional<std::pair<size_t, Expression>> Expression::distance() const {
@@ -201,7 +215,7 @@ std::optional<std::pair<size_t, Expression>> Expression::distance() const {
   size_t right = size - 2;
   for (int wanted = 1; wanted > 0;) {
     const Step& step = steps_[--right];
-    const bool is_unary = step.what == 'f' && step.number < kOfTwo;
+    const bool is_unary = step.what == 'i' || (step.what == 'f' && step.number < kOfTwo);
     const bool is_leaf = step.what == '#' || step.what == 'd' || step.what == 'n';
     wanted += (is_leaf ? 0 : step.what == 't' ? step.rank : is_unary ? 1 : 2) - 1;
   }

@@ -2,8 +2,8 @@
 // conditions also one comparison. Computed in int64, checked: an expression has its mathematical value or none.
 //
 // Expressions of an operator (user_operator.h) may also hold elements of tensors, "x[row[r], c]", and, where real
-// numbers are meant, decimals and functions; real() computes these in a type of the caller's, in which a bound on
-// rounding may ride along.
+// numbers are meant, decimals, functions, and int(EXPRESSION), an expression of integers. real() computes in a type of
+// the caller's, in which a bound on rounding may ride along.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ class Expression {
   // In the order of evaluation: numbers and names are pushed, an operator takes two and pushes one, and a tensor's
   // element takes its indices. The steps of an index are marked: they are integers in an expression of reals, too.
   struct Step {
-    char what;       // '#' number, 'd' decimal, 'n' name, 't' element, 'f' function, or an operator
+    char what;       // '#' number, 'd' decimal, 'n' name, 't' element, 'f' function, 'i' int(), or an operator
     int64_t number;  // for '#'; for 'n' the name's index, for 't' the tensor's number, for 'f' that of the function
     int rank = 0;    // for 't'
     bool in_index = false;
@@ -115,6 +115,9 @@ std::optional<Refusal> Expression::real(Real& result, const Values& values, cons
       stack.push_back(number(static_cast<double>(step.number)));
     } else if (step.what == 'd') {
       stack.push_back(number(step.decimal));
+    } else if (step.what == 'i') {
+      stack.push_back(number(static_cast<double>(indices.back())));
+      indices.pop_back();
     } else if (step.what == 'n') {
       stack.push_back(real_of(static_cast<size_t>(step.number)));
     } else if (step.what == 't') {

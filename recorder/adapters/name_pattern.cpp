@@ -8,11 +8,24 @@
 #endif
 #include <regex>
 #include <stdexcept>
+#include <string_view>
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
 #endif
 
 namespace msda::adapters {
+namespace {
+
+// Returns the plain text that every match begins with.
+std::string literal_of(const std::string& pattern) {
+  const size_t end = pattern.find_first_of("^$\\.*+?()[]{}|");
+  if (end == pattern.npos) return pattern;
+  if (pattern.find('|') != pattern.npos) return "";
+  const bool repeats = std::string_view("*+?").find(pattern[end]) != std::string_view::npos;
+  return pattern.substr(0, repeats && end > 0 ? end - 1 : end);
+}
+
+}  // namespace
 
 struct NamePattern::Automaton {
   std::regex regex;
@@ -21,6 +34,8 @@ struct NamePattern::Automaton {
 NamePattern::NamePattern(const std::string& pattern) {
   if (pattern.size() > kLongest)
     throw std::invalid_argument("it has more than " + std::to_string(kLongest) + " characters");
+  literal_ = literal_of(pattern);
+  if (!pattern.empty() && literal_ == pattern) return;
   if (pattern.find('{') != pattern.npos) throw std::invalid_argument("it counts with {}: write the repeats out");
     // Matches breadth first: depth first needs stack for every character of a name, and names are long. Matches in one
     // pass: a search would start anew at each character. libc++ needs no stack, and gives up a match that takes too
@@ -39,7 +54,8 @@ NamePattern::NamePattern(const std::string& pattern) {
 }
 
 bool NamePattern::is_found_in(std::string_view name) const {
-  if (automaton_ == nullptr) return false;
+  if (name.find(literal_) == name.npos) return false;
+  if (automaton_ == nullptr) return !literal_.empty();
   try {
     return std::regex_match(name.begin(), name.end(), automaton_->regex);
   } catch (const std::regex_error& e) {

@@ -23,7 +23,8 @@ class NamePattern {
 
  private:
   struct Automaton;
-  std::shared_ptr<const Automaton> automaton_;
+  std::string literal_;                         // what the pattern begins with: names without it are not searched
+  std::shared_ptr<const Automaton> automaton_;  // null: the pattern is nothing but that
 };
 
 }  // namespace msda::adapters

@@ -1,6 +1,7 @@
 #include "recorder/adapters/adapter_files.h"
 #include "recorder/adapters/decode.h"
 #include "recorder/adapters/made_once.h"
+#include "recorder/adapters/user_spec.h"
 
 namespace msda::adapters {
 
@@ -15,6 +16,7 @@ const Adapters& built_in() {
 #define MSDA_ADD(file) add_##file(*adapters);
     MSDA_ADAPTER_FILES(MSDA_ADD)
 #undef MSDA_ADD
+    for (UserSpec& spec : built_in_specs()) adapters->push_back(user_adapter(std::move(spec)));
     return adapters;
   });
 }

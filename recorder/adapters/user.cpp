@@ -64,6 +64,10 @@ class Reading {
     }
   }
 
+  bool has(const TensorSpec& spec) const {
+    return !spec.present_if || !spec.present_if->fault([this](size_t name) { return value(name); });
+  }
+
   std::variant<DeviceTensor, Refusal> tensor(const TensorSpec& spec) const {
     DeviceTensor tensor{{spec.name, spec.type, {}}, bits<uint64_t>(spec_.scalars[spec.pointer])};
     for (const auto& [expressions, numbers] :
@@ -89,7 +93,7 @@ class Reading {
       const uint64_t offset = launch_.parameters[scalar.parameter].offset + scalar.offset;
       const size_t before = pointers.size();
       for (const TensorSpec& tensor : spec_.tensors) {
-        if (tensor.pointer != i) continue;
+        if (tensor.pointer != i || !has(tensor)) continue;
         if (tensor.is_input) pointers.push_back({offset, "inputs/" + tensor.name});
         if (tensor.is_output) pointers.push_back({offset, "outputs/" + tensor.name});
       }
@@ -191,7 +195,13 @@ class UserAdapter final : public Adapter {
               .facts = {.texts = {{"adapter", spec_.name}, {"scalars", reading.scalars()}}}};
     if (spec_.op) call.facts.texts["operator"] = spec_.op->name;
     call.pointers = reading.pointers();
+    for (const size_t fact : spec_.facts) {
+      const auto number = reading.value(fact);
+      if (const auto* refusal = std::get_if<Refusal>(&number)) return refused(refusal->reason);
+      call.facts.integers[spec_.scalars[fact].name] = std::get<int64_t>(number);
+    }
     for (const TensorSpec& spec : spec_.tensors) {
+      if (!reading.has(spec)) continue;
       auto tensor = reading.tensor(spec);
       if (const auto* refusal = std::get_if<Refusal>(&tensor)) return refused(refusal->reason);
       if (spec.is_input) call.inputs.push_back(std::get<DeviceTensor>(tensor));

@@ -9,9 +9,12 @@
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
+#include "kernels/operator_rows.h"
 #include "recorder/adapters/user.h"
 #include "recorder/adapters/user_node.h"
 #include "recorder/adapters/user_operator.h"
@@ -142,7 +145,7 @@ size_t pointer_named(const UserSpec& spec, const Node& pointer) {
 
 void read_tensor(UserSpec& spec, const Node& node) {
   if (spec.has_kernel) {
-    node.with_keys({"name", "role", "pointer", "type", "shape", "strides"});
+    node.with_keys({"name", "role", "pointer", "type", "shape", "strides", "if"});
   } else {
     node.with_keys({"name", "role", "type", "rank"});
   }
@@ -154,7 +157,10 @@ void read_tensor(UserSpec& spec, const Node& node) {
   const size_t role = node.at("role").word_of(kRoles);
   TensorSpec tensor{
       name.text(), role != 1, role != 0, 0, static_cast<msda_dtype>(node.at("type").word_of(kernels::kDtypeNames)),
-      {},          {}};
+      {},          {},        {}};
+  if (const auto present = node.find("if")) {
+    tensor.present_if = present->reading_expression([&] { return Condition(present->text(), names_of(spec)); });
+  }
   if (spec.has_kernel) {
     tensor.pointer = pointer_named(spec, node.at("pointer"));
     tensor.shape = read_expressions(spec, node.at("shape").list(1, kMostDimensions));
@@ -220,10 +226,21 @@ NamePattern read_pattern(const Node& node) {
   }
 }
 
-UserSpec read_spec(const Node& node) {
-  node.with_keys({"name", "kernel", "parameters", "conditions", "tensors", "dialect", "padding_mode", "align_corners",
-                  "operator"});
+void read_facts(UserSpec& spec, const Node& node) {
+  for (const Node& name : node.list(0, kMostParameters)) {
+    const auto found = std::ranges::find(spec.scalars, name.text(), &ScalarSpec::name);
+    const bool is_integer = found != spec.scalars.end() && found->type != ScalarType::kPointer &&
+                            found->type != ScalarType::kFloat32 && found->type != ScalarType::kFloat64;
+    if (!is_integer) name.fail("is \"" + name.text() + "\", which is no integer among the parameters");
+    spec.facts.push_back(static_cast<size_t>(found - spec.scalars.begin()));
+  }
+}
+
+UserSpec read_spec(const Node& node, bool is_built_in) {
+  node.with_keys({"name", "kernel", "types", "parameters", "conditions", "facts", "tensors", "dialect", "padding_mode",
+                  "align_corners", "operator"});
   UserSpec spec;
+  spec.is_built_in = is_built_in;
   spec.has_kernel = node.find("kernel") || !node.find("operator");
   if (!spec.has_kernel) node.with_keys({"name", "parameters", "tensors", "operator"});
   spec.name = node.at("name").text();
@@ -243,6 +260,7 @@ UserSpec read_spec(const Node& node) {
           condition.reading_expression([&] { return Condition(condition.text(), names_of(spec)); }));
     }
   }
+  if (const auto facts = node.find("facts")) read_facts(spec, *facts);
   const Node tensors = node.at("tensors");
   for (const Node& tensor : tensors.list(1, kMostTensors)) read_tensor(spec, tensor);
   if (std::ranges::none_of(spec.tensors, &TensorSpec::is_output)) {
@@ -284,9 +302,43 @@ std::string contents_of(const std::string& path) {
   return text;
 }
 
-}  // namespace
+// Returns the adapter once for each combination of its "types": with the text that stands for a type in the kernel's
+// name in place of "(NAME)", and with the type itself in place of NAME.
+std::vector<Json> with_types(const Node& node) {
+  std::vector<Json> all{node.json()};
+  const auto types = node.find("types");
+  if (!types) return all;
+  node.at("kernel").text();
+  node.at("parameters").list(1, kMostParameters);
+  node.at("tensors").list(1, kMostTensors);
+  for (const auto& [name, by_text] : types->members()) {
+    const std::string place = "(" + name + ")";
+    std::vector<Json> more;
+    for (const Json& before : all) {
+      for (const auto& [text, type] : by_text.members()) {
+        Json& typed = more.emplace_back(before);
+        auto& kernel = typed.at("kernel").get_ref<std::string&>();
+        const size_t at = kernel.find(place);
+        if (at == kernel.npos) types->fail("has \"" + name + "\", and the kernel's pattern has no " + place);
+        kernel.replace(at, place.size(), text);
+        for (const char* list : {"parameters", "tensors"}) {
+          for (Json& entry : typed.at(list)) {
+            if (entry.is_object() && entry.value("type", Json()) == name) entry["type"] = type.text();
+          }
+        }
+      }
+    }
+    if (more.size() > kMostAdapters) types->fail("has more than " + std::to_string(kMostAdapters) + " combinations");
+    all = std::move(more);
+  }
+  return all;
+}
 
-std::vector<UserSpec> parse_user_specs(const std::string& path, const std::string& text) {
+std::string alone(const Node& adapter) {
+  return Json{{"format", "msda-adapter"}, {"version", 1}, {"adapters", Json::array({adapter.json()})}}.dump();
+}
+
+std::vector<UserSpec> parse_specs(const std::string& path, const std::string& text, bool is_built_in) {
   Json json;
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   std::string twice;
@@ -312,7 +364,28 @@ std::vector<UserSpec> parse_user_specs(const std::string& path, const std::strin
   if (file.at("version").integer(0, 1 << 30) != 1)
     file.at("version").fail("is not 1, the version that this program reads");
   std::vector<UserSpec> specs;
-  for (const Node& adapter : file.at("adapters").list(1, kMostAdapters)) specs.push_back(read_spec(adapter));
+  for (const Node& adapter : file.at("adapters").list(1, kMostAdapters)) {
+    bool is_another_type = false;
+    for (const Json& typed : with_types(adapter)) {
+      specs.push_back(read_spec(Node(path, typed, adapter.pointer()), is_built_in));
+      if (is_built_in) specs.back().text = alone(adapter);
+      specs.back().is_another_type = std::exchange(is_another_type, true);
+    }
+  }
+  return specs;
+}
+
+}  // namespace
+
+std::vector<UserSpec> parse_user_specs(const std::string& path, const std::string& text) {
+  return parse_specs(path, text, false);
+}
+
+std::vector<UserSpec> built_in_specs() {
+  std::vector<UserSpec> specs;
+  for (const std::string_view definition : kernels::kOperatorDefinitions) {
+    std::ranges::move(parse_specs("built in", std::string(definition), true), std::back_inserter(specs));
+  }
   return specs;
 }
 

@@ -76,6 +76,15 @@ class Node {
       nodes.emplace_back(*file_, (*json_)[i], pointer_ + "/" + std::to_string(i));
     return nodes;
   }
+  // Returns the members of an object, with their names.
+  std::vector<std::pair<std::string, Node>> members() const {
+    if (!json_->is_object()) fail("is not an object");
+    std::vector<std::pair<std::string, Node>> all;
+    for (const auto& [key, value] : json_->items()) all.emplace_back(key, Node(*file_, value, pointer_ + "/" + key));
+    return all;
+  }
+  const Json& json() const { return *json_; }
+  const std::string& pointer() const { return pointer_; }
   const std::string& text() const {
     if (!json_->is_string()) fail("is not a text");
     return json_->get_ref<const std::string&>();

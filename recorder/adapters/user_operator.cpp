@@ -1,6 +1,7 @@
 #include "recorder/adapters/user_operator.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "kernels/operator_rows.h"
@@ -70,11 +71,12 @@ class OperatorReader {
     if (library) {
       node_.with_keys({"name", "library"});
     } else {
-      node_.with_keys({"name", "sizes", "stages", "outputs", "loss", "library"});
+      node_.with_keys({"name", "arithmetic", "sizes", "stages", "outputs", "loss", "library"});
     }
     const Node name = node_.at("name");
     result_.name = name.identifier();
-    if (std::ranges::find(kernels::kOperatorNames, result_.name) != std::end(kernels::kOperatorNames)) {
+    if (!spec_.is_built_in &&
+        std::ranges::find(kernels::kOperatorNames, result_.name) != std::end(kernels::kOperatorNames)) {
       name.fail("is \"" + result_.name + "\", which is built in; give the operator another name");
     }
     if (library) {
@@ -86,6 +88,9 @@ class OperatorReader {
       }
       return std::move(result_);
     }
+    constexpr std::array kArithmetics{"float32", "tensors"};
+    if (const auto arithmetic = node_.find("arithmetic"))
+      result_.rounds_to_tensors = arithmetic->word_of(kArithmetics) == 1;
     const auto outputs = node_.at("outputs").list(1, kMostOperatorOutputs);
     const auto stages = node_.find("stages");
     const auto all_stages = stages ? stages->list(0, kMostOperatorStages) : std::vector<Node>{};
@@ -94,8 +99,8 @@ class OperatorReader {
       read_indices(stage.with_keys({"name", "index", "over", "where", "value"}));
     }
     for (const Node& output : outputs) {
-      read_indices(
-          output.with_keys({"tensor", "index", "over", "where", "channels", "coordinates", "start", "addends"}));
+      read_indices(output.with_keys(
+          {"tensor", "index", "over", "where", "channels", "coordinates", "start", "addends", "loss"}));
     }
     const auto loss = node_.find("loss");
     if (loss) read_indices(loss->with_keys({"over", "where", "addends"}));
@@ -186,6 +191,15 @@ class OperatorReader {
     read_where(output, node);
     if (const auto start = node.find("start")) output.start = read_sum(output, *start, Which::kElement);
     output.addends = read_sum(output, node.at("addends"), Which::kPoint);
+    if (const auto loss = node.find("loss")) {
+      output.has_linear_loss = loss->text() == "linear";
+      const std::string input = found->name.starts_with("grad_") ? found->name.substr(5) : "";
+      if (!output.has_linear_loss &&
+          std::ranges::find(spec_.tensors, input, &TensorSpec::name) == spec_.tensors.end()) {
+        loss->fail("is there, and the output " + found->name + " is not named grad_ and then as a tensor");
+      }
+      if (!output.has_linear_loss) output.loss = read_sum(output, *loss, Which::kPoint);
+    }
     result_.outputs.push_back(std::move(output));
   }
 
@@ -426,7 +440,7 @@ class OperatorReader {
       return std::ranges::find(list, i) != list.end();
     };
     for (size_t i = 0; i < result_.indices.size(); ++i) {
-      const bool of_element = which == Which::kElement || which == Which::kPoint;
+      const bool of_element = which != Which::kLaunch;
       if (!(of_element && is_in(output.index, i)) && !(which == Which::kPoint && is_in(output.over, i))) continue;
       if (result_.indices[i].name == name) return names_.index(i);
       known.push_back(result_.indices[i].name);

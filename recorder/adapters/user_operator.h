@@ -24,7 +24,7 @@ struct IndexSpec {
 struct CoordinateSpec {
   std::string name;           // "px": expressions have its "px.cell" and "px.fraction"
   Expression location, size;  // an element of a tensor, and how many cells there are
-  Expression value;           // of reals: of "location" and "size"
+  Expression value;           // of reals: of "location", "size", and the element's indices
 };
 
 // A factor that is no element of a floating-point tensor alone.
@@ -65,10 +65,16 @@ struct OutputSpec : SumSpec {
   std::vector<size_t> channels;             // of `index`: those along which addends arrive together
   std::vector<CoordinateSpec> coordinates;  // at most 3
   std::vector<AddendSpec> start, addends;   // once for an element; once for each point of `over`
+  // What depends on the input element whose derivative the element is: `loss` for each point of `over`, or, if the
+  // output is linear in its input, that element times the addends.
+  std::vector<AddendSpec> loss;
+  bool has_linear_loss = false;
+  bool has_loss() const { return has_linear_loss || !loss.empty(); }
 };
 
 struct OperatorSpec {
   std::string name;
+  bool rounds_to_tensors = false;  // each operation rounds to the tensors' type, also one of 16 bits
   std::string library;  // a path as the file has it, from the file's folder on; then there are no indices and outputs
   std::vector<IndexSpec> indices;
   std::vector<StageSpec> stages;  // expressions number their tensors after those of the adapter

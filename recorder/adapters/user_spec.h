@@ -30,6 +30,7 @@ struct TensorSpec {
   size_t pointer;            // index of a scalar
   msda_dtype type;
   std::vector<Expression> shape, strides;  // no strides: row-major
+  std::optional<Condition> present_if;     // otherwise the launch has no such tensor
 };
 
 struct UserSpec {
@@ -41,10 +42,14 @@ struct UserSpec {
   std::vector<ScalarSpec> scalars;  // the first names of expressions; those of kExtents follow
   std::vector<Condition> conditions;
   std::vector<TensorSpec> tensors;
+  std::vector<size_t> facts;  // scalars that become attributes of the invocation
   std::optional<msda_dialect> dialect;
   std::optional<msda_padding> padding;
   std::optional<bool> align_corners;
-  std::optional<OperatorSpec> op;  // of the user's own
+  std::optional<OperatorSpec> op;  // of the user's own, or built in
+  bool is_built_in = false;
+  std::string text;              // of one that is built in: an adapter file with it alone
+  bool is_another_type = false;  // as the spec before it, but for the types of its "types"
 };
 
 inline constexpr const char* kExtents[] = {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"};
@@ -52,6 +57,8 @@ inline constexpr const char* kExtents[] = {"grid.x", "grid.y", "grid.z", "block.
 // Returns the specs of a file, as read_user_adapters() (user.h).
 std::vector<UserSpec> read_user_specs(const std::string& path);
 std::vector<UserSpec> parse_user_specs(const std::string& path, const std::string& text);
+// Returns the specs of the definitions that are built in: analysis/operators/*/definition.json.
+std::vector<UserSpec> built_in_specs();
 
 // Returns the adapter that decodes launches by the spec.
 std::unique_ptr<const Adapter> user_adapter(UserSpec spec);

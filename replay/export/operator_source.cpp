@@ -10,17 +10,16 @@
 namespace msda::replay {
 namespace {
 
-// Returns nothing if the capture does not hold the definition, or if NumPy does not evaluate it.
+// Returns nothing if neither the capture nor this program holds the definition, or if its numbers were not recorded.
 std::optional<OperatorSource> source_of(const analysis::OwnCall& call, const capture::CallFacts& facts) {
-  const auto definition = facts.texts.find("definition"), scalars = facts.texts.find("scalars");
-  if (definition == facts.texts.end()) return std::nullopt;
-  for (const analysis::Gradient gradient : call.gradients()) {
-    if (!call.axes(call.element_id(gradient, 0)).empty()) return std::nullopt;
-  }
+  const auto stored = facts.texts.find("definition"), scalars = facts.texts.find("scalars");
+  const std::string built_in = call.definition().schema().text();
+  const std::string& definition = stored == facts.texts.end() ? built_in : stored->second;
+  if (definition.empty() || (!built_in.empty() && scalars == facts.texts.end())) return std::nullopt;
   return OperatorSource{part("python/evaluate.py") + "\n\n" + part("python/own.py"),
                         "",
                         {{"dialect", call.definition().schema().name()},
-                         {"definition", definition->second},
+                         {"definition", definition},
                          {"scalars", scalars == facts.texts.end() ? "" : scalars->second}}};
 }
 

@@ -14,8 +14,9 @@ std::shared_ptr<const analysis::OwnDefinition> ExpressionOperator::bind(const ca
   for (const adapters::OutputSpec& spec : op().outputs) outputs.push_back({spec.tensor, spec.index});
   const analysis::Coordinates sizes = recorded_sizes(spec_, outputs, dimensions(), invocation, where, output);
   const size_t names = names_.index(op().indices.size()) + 2 * std::max<size_t>(1, adapters::kMostCoordinates);
-  auto bound = std::make_shared<BoundExpressions>(*this, recorded_values(spec_, names, invocation, where),
-                                                  recorded_inputs(spec_, inputs(), invocation, where, input), sizes,
+  const std::vector<size_t> present = inputs_of(invocation);
+  auto bound = std::make_shared<BoundExpressions>(*this, recorded_values(spec_, names, invocation, where), present,
+                                                  recorded_inputs(spec_, present, invocation, where, input), sizes,
                                                   fmt::format("{}: operator {}", where, name()));
   if (const auto fault = bound->fault(0)) throw BadInput(fmt::format("{}: operator {}: {}", where, name(), *fault));
   return bound;

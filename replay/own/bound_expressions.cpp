@@ -8,7 +8,6 @@
 
 #include "analysis/numbers/bounded.h"
 #include "replay/base/errors.h"
-#include "replay/own/rounded.h"
 
 namespace msda::replay {
 
@@ -23,32 +22,16 @@ namespace {
 constexpr int64_t kMostPoints = int64_t{1} << 28, kLargestDomain = int64_t{1} << 26;
 constexpr int64_t kMostStageElements = int64_t{1} << 24;  // of all stages together, 32 bytes each
 
-// Returns the value of a coordinate's expression.
-template <class Real, class Make>
-Real coordinate_in(const ExpressionOperator& op, const NamedValues& scalars, const analysis::Axis& axis,
-                   const Make& make) {
-  const auto& output = op.op().outputs[static_cast<size_t>(axis.number) / adapters::kMostCoordinates];
-  const auto& coordinate = output.coordinates[static_cast<size_t>(axis.number) % adapters::kMostCoordinates];
-  const size_t location = op.names().index(op.op().indices.size());
-  const auto leaf = [&](size_t name) {
-    return make(name == location ? axis.location : name == location + 1 ? axis.size : scalars.reals[name]);
-  };
-  Real result{};
-  coordinate.value.real(
-      result, [](size_t) { return Expression::Value(int64_t{0}); }, {}, make, leaf,
-      [&](size_t, std::span<const int64_t>) { return make(0); });
-  return result;
-}
-
 }  // namespace
 
-BoundExpressions::BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<Tensor> tensors,
-                                   const analysis::Coordinates& sizes, std::string where, const BoundExpressions* given)
-    : op_(op), scalars_(std::move(scalars)), where_(std::move(where)) {
-  input_of_.resize(op.spec().tensors.size());
+BoundExpressions::BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<size_t> present,
+                                   std::vector<Tensor> tensors, const analysis::Coordinates& sizes, std::string where,
+                                   const BoundExpressions* given)
+    : op_(op), scalars_(std::move(scalars)), present_(std::move(present)), where_(std::move(where)) {
+  input_of_.resize(op.spec().tensors.size(), kAbsent);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    input_of_[op.inputs()[i]] = i;
-    inputs_.push_back({op.spec().tensors[op.inputs()[i]].name.c_str(), std::move(tensors[i])});
+    input_of_[present_[i]] = i;
+    inputs_.push_back({tensor_name(present_[i]).c_str(), std::move(tensors[i])});
   }
   take_sizes(sizes);
   if (given == nullptr) check_outputs(sizes);  // before anything is allocated by a size
@@ -94,6 +77,10 @@ std::string_view BoundExpressions::name_of_sum(size_t number) const {
 }
 
 msda_dtype BoundExpressions::arithmetic() const {
+  if (op_.rounds_to_tensors()) {
+    const auto is_real = [](const analysis::NamedTensor& input) { return kernels::is_float(input.tensor.dtype); };
+    return std::ranges::find_if(inputs_, is_real)->tensor.dtype;
+  }
   const auto is_float64 = [](const analysis::NamedTensor& input) { return input.tensor.dtype == MSDA_FLOAT64; };
   return std::ranges::any_of(inputs_, is_float64) ? MSDA_FLOAT64 : MSDA_FLOAT32;
 }
@@ -130,6 +117,7 @@ void BoundExpressions::take_size(size_t index) {
   } else {
     const ExpressionOperator::Extent* first_extent = nullptr;
     for (const auto& extent : op_.extents_of(index)) {
+      if (!has(extent.tensor)) continue;
       const int64_t size = inputs_[input_of_[extent.tensor]].tensor.shape[extent.dimension];
       if (first_extent != nullptr && size != sizes_[index]) {
         throw BadInput(fmt::format(
@@ -218,12 +206,27 @@ std::vector<int> BoundExpressions::axes_of(std::string_view tensor) const {
 
 analysis::Coordinate BoundExpressions::coordinate(const analysis::Axis& axis,
                                                   const analysis::Precision& precision) const {
-  const auto value = coordinate_in<Bounded>(op_, scalars_, axis, [&](double x) { return Bounded(x, precision); });
-  return {value.value(), value.error()};
+  Evaluation evaluation(*this);
+  const auto value = evaluation.bounded(set_coordinate(axis, evaluation), precision);
+  const auto* known = std::get_if<Bounded>(&value);
+  return known != nullptr ? analysis::Coordinate{known->value(), known->error()} : analysis::Coordinate{NAN, INFINITY};
 }
 
 double BoundExpressions::computed(const analysis::Axis& axis, msda_dtype type) const {
-  return coordinate_in<Rounded>(op_, scalars_, axis, [&](double x) { return Rounded{x, type}; }).value;
+  Evaluation evaluation(*this);
+  const auto value = evaluation.computed(set_coordinate(axis, evaluation), type);
+  const auto* known = std::get_if<double>(&value);
+  return known != nullptr ? *known : NAN;
+}
+
+const Expression& BoundExpressions::set_coordinate(const analysis::Axis& axis, Evaluation& evaluation) const {
+  const auto number = static_cast<size_t>(axis.number);
+  const OutputSpec& output = op_.op().outputs[number / adapters::kMostCoordinates];
+  set_element(output, axis.flat, evaluation);
+  const size_t location = name_of(op_.op().indices.size());
+  evaluation.set_real(location, axis.location);
+  evaluation.set_real(location + 1, axis.size);
+  return output.coordinates[number % adapters::kMostCoordinates].value;
 }
 
 std::string BoundExpressions::name_of_term(size_t output, int64_t number) const {
@@ -241,7 +244,7 @@ std::string BoundExpressions::name_of_term(size_t output, int64_t number) const 
 }
 
 std::shared_ptr<const analysis::OwnDefinition> BoundExpressions::with_inputs(std::vector<Tensor> tensors) const {
-  return std::make_shared<BoundExpressions>(op_, scalars_, std::move(tensors), sizes_, where_, this);
+  return std::make_shared<BoundExpressions>(op_, scalars_, present_, std::move(tensors), sizes_, where_, this);
 }
 
 }  // namespace msda::replay

@@ -17,10 +17,12 @@ namespace msda::replay {
 
 class BoundExpressions final : public analysis::OwnDefinition, public analysis::OwnExpressions {
  public:
-  // Tensors in the order of inputs(). `sizes`: of the indices of the outputs, as they were recorded; of a call made of
-  // another one, `given`, those of that one. Throws BadInput for sizes that contradict each other.
-  BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<analysis::Tensor> tensors,
-                   const analysis::Coordinates& sizes, std::string where, const BoundExpressions* given = nullptr);
+  // `present`: which of the operator's inputs the call has. Tensors in their order. `sizes`: of the indices of the
+  // outputs, as they were recorded; of a call made of another one, `given`, those of that one. Throws BadInput for
+  // sizes that contradict each other.
+  BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<size_t> present,
+                   std::vector<analysis::Tensor> tensors, const analysis::Coordinates& sizes, std::string where,
+                   const BoundExpressions* given = nullptr);
 
   const analysis::OwnSchema& schema() const override { return op_; }
   const std::vector<analysis::NamedTensor>& inputs() const override { return inputs_; }
@@ -42,6 +44,7 @@ class BoundExpressions final : public analysis::OwnDefinition, public analysis::
   const analysis::OwnExpressions* expressions() const override { return this; }
   bool has_loss() const override;
   analysis::Loss loss_at(size_t output, int64_t flat, double x) const override;
+  std::optional<size_t> moved_axis(size_t output, int64_t flat) const override;
   int64_t term_count(size_t output) const override { return visits_of(op_.op().stages.size() + output); }
   std::string name_of_term(size_t output, int64_t number) const override;
   std::shared_ptr<const OwnDefinition> with_inputs(std::vector<analysis::Tensor> tensors) const override;
@@ -52,7 +55,9 @@ class BoundExpressions final : public analysis::OwnDefinition, public analysis::
 
   // --- For Evaluation and PointTable. Tensors by their numbers in the adapter, stages after them.
   const NamedValues& scalars() const { return scalars_; }
+  bool has(size_t tensor) const { return input_of_[tensor] != kAbsent; }
   size_t input_of(size_t tensor) const { return input_of_[tensor]; }
+  const std::string& tensor_name(size_t tensor) const { return op_.spec().tensors[tensor].name; }
   const analysis::NamedTensor& input(size_t number) const { return inputs_[number]; }
   size_t first_stage() const { return op_.spec().tensors.size(); }
   const StageValues& stage(size_t number) const { return stages_[number]; }
@@ -62,6 +67,7 @@ class BoundExpressions final : public analysis::OwnDefinition, public analysis::
   void set_point(const adapters::SumSpec& sum, int64_t point, Evaluation& evaluation) const;
 
  private:
+  static constexpr size_t kAbsent = SIZE_MAX;
   // What terms that cannot be had are.
   enum class Faults { kLeaveOut, kReport };
   // An element's terms: where its coordinates are taken to lie, and in which arithmetic weights are computed.
@@ -72,6 +78,7 @@ class BoundExpressions final : public analysis::OwnDefinition, public analysis::
     const analysis::Precision& precision;
     Faults faults;
     Evaluation::Reads* reads = nullptr;
+    bool of_loss = false;  // of the output's loss
   };
 
   void take_sizes(const analysis::Coordinates& sizes);
@@ -98,17 +105,21 @@ class BoundExpressions final : public analysis::OwnDefinition, public analysis::
   void read_stage(size_t number, int64_t flat, const analysis::VisitRead& visit) const;
   std::optional<std::string> location(size_t output, size_t coordinate, const Evaluation& evaluation,
                                       analysis::Axis& axis) const;
+  // Sets what a coordinate's expression is of, and returns it.
+  const adapters::Expression& set_coordinate(const analysis::Axis& axis, Evaluation& evaluation) const;
   std::optional<std::string> fault_of(size_t output, int64_t flat) const;
   void set_element(const adapters::SumSpec& sum, int64_t flat, Evaluation& evaluation) const;
   // Where the loss reads an element of the input that an output is the gradient of: the element, and the number of an
   // addend of a point. Sorted.
   using LossTerms = std::vector<std::pair<int64_t, int64_t>>;
   const LossTerms& loss_terms(size_t output) const;
+  analysis::Loss loss_of_output(size_t output, int64_t flat, double x) const;
   size_t loss_input(size_t output) const;
 
   const ExpressionOperator& op_;
   NamedValues scalars_;  // with room for all other names
   std::vector<analysis::NamedTensor> inputs_;
+  std::vector<size_t> present_;   // tensors of the adapter, in the order of inputs_
   std::vector<size_t> input_of_;  // by tensor of the adapter
   analysis::Coordinates sizes_{};
   std::vector<std::shared_ptr<const PointTable>> tables_;  // by sum; null where there is none

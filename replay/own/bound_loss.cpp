@@ -15,7 +15,7 @@ constexpr long double kMostLossPoints = 1 << 24;  // 16 bytes each for an output
 }  // namespace
 
 bool BoundExpressions::has_loss() const {
-  if (!op_.op().loss) return false;
+  if (!op_.op().loss) return std::ranges::all_of(op_.op().outputs, &adapters::OutputSpec::has_loss);
   long double points = static_cast<long double>(op_.op().loss->addends.size());
   for (const size_t index : op_.op().loss->over) points *= static_cast<long double>(sizes_[index]);
   bool fits = points <= kMostLossPoints;
@@ -59,7 +59,44 @@ const BoundExpressions::LossTerms& BoundExpressions::loss_terms(size_t output) c
   return known->second;
 }
 
+std::optional<size_t> BoundExpressions::moved_axis(size_t output, int64_t flat) const {
+  if (op_.op().outputs[output].loss.empty()) return std::nullopt;
+  Evaluation evaluation(*this);
+  set_element(op_.op().outputs[output], flat, evaluation);
+  const auto& coordinates = op_.op().outputs[output].coordinates;
+  for (size_t i = 0; i < coordinates.size(); ++i) {
+    const auto found = evaluation.input(coordinates[i].location);
+    const auto* input = std::get_if<OwnTerm::Input>(&found);
+    if (input != nullptr && input->tensor == loss_input(output) && input->flat == flat) return i;
+  }
+  return std::nullopt;
+}
+
+// Sums up what the output says of its loss, with the input's element at x.
+analysis::Loss BoundExpressions::loss_of_output(size_t output, int64_t flat, double x) const {
+  const adapters::OutputSpec& spec = op_.op().outputs[output];
+  const auto precision = analysis::Precision::of(MSDA_FLOAT64);
+  const auto moved = moved_axis(output, flat);
+  analysis::Axes located = axes(output, flat);
+  if (moved) located[*moved].location = x;
+  analysis::OwnCells cells;
+  for (const analysis::Axis& axis : located) {
+    const double at = coordinate(axis, precision).exact, cell = std::floor(at);
+    const bool is_known = std::abs(cell) < 0x1p30;
+    cells.push_back({is_known ? static_cast<int32_t>(cell) : -2, is_known ? at - cell : NAN});
+  }
+  analysis::Loss result;
+  look({output, flat, cells, precision, Faults::kLeaveOut, nullptr, !spec.has_linear_loss}, [&](const OwnTerm& term) {
+    long double value = static_cast<long double>(term.weight) * (spec.has_linear_loss ? x : 1);
+    for (const OwnTerm::Input& input : term.inputs) value *= inputs_[input.tensor].tensor.at(input.flat);
+    result.value += value;
+    result.magnitude += std::abs(value);
+  });
+  return result;
+}
+
 analysis::Loss BoundExpressions::loss_at(size_t output, int64_t flat, double x) const {
+  if (!op_.op().loss) return loss_of_output(output, flat, x);
   const adapters::OutputSpec& loss = *op_.op().loss;
   const size_t wanted = loss_input(output);
   const auto precision = analysis::Precision::of(MSDA_FLOAT64);

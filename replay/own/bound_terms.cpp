@@ -65,6 +65,7 @@ std::optional<std::string> BoundExpressions::read(const AddendSpec& addend, cons
   term.weight = term.computed = addend.negative ? -1 : 1;
   term.error = 0;
   for (const Expression& input : addend.inputs) {
+    if (!has(input.references().back().tensor)) continue;
     auto found = evaluation.input(input);
     if (auto* fault = std::get_if<std::string>(&found)) return std::move(*fault);
     term.inputs.push_back(std::get<OwnTerm::Input>(found));
@@ -117,14 +118,15 @@ std::optional<std::string> BoundExpressions::look(const Look& look, const analys
     return std::nullopt;
   };
   set_element(spec, look.flat, evaluation);
-  for (size_t i = 0; i < spec.start.size(); ++i) {
+  for (size_t i = 0; i < spec.start.size() && !look.of_loss; ++i) {
     if (auto fault = visit_addend(-1 - static_cast<int64_t>(i), spec.start[i], {true, true})) return fault;
   }
-  const auto count = static_cast<int64_t>(spec.addends.size());
+  const auto& addends = look.of_loss ? spec.loss : spec.addends;
+  const auto count = static_cast<int64_t>(addends.size());
   return points(op_.op().stages.size() + look.output, look.flat, look.precision, evaluation,
                 [&](int64_t point, const Evaluation::Holds& holds) -> std::optional<std::string> {
                   for (int64_t a = 0; a < count; ++a) {
-                    auto fault = visit_addend(point * count + a, spec.addends[static_cast<size_t>(a)], holds);
+                    auto fault = visit_addend(point * count + a, addends[static_cast<size_t>(a)], holds);
                     if (fault) return fault;
                   }
                   return std::nullopt;
@@ -188,6 +190,12 @@ void BoundExpressions::reads(size_t output, int64_t flat, const analysis::OwnCel
   });
   for (const OwnTerm::Input& input : reads.inputs) visit(input);
   for (const auto& [stage, at] : reads.stages) read_stage(stage, at, visit);
+  Evaluation evaluation(*this);
+  set_element(op_.op().outputs[output], flat, evaluation);
+  for (const auto& coordinate : op_.op().outputs[output].coordinates) {
+    const auto found = evaluation.input(coordinate.location);
+    if (const auto* input = std::get_if<OwnTerm::Input>(&found)) visit(*input);
+  }
 }
 
 void BoundExpressions::read_stage(size_t number, int64_t flat, const analysis::VisitRead& visit) const {
@@ -215,6 +223,13 @@ std::vector<analysis::OwnStageElement> BoundExpressions::stages_read(size_t outp
   places.erase(std::unique(places.begin(), places.end()), places.end());
   if (places.size() > kMost) places.resize(kMost);
   std::vector<analysis::OwnStageElement> elements;
+  const analysis::Axes located = axes(output, flat);
+  for (size_t i = 0; i < located.size(); ++i) {
+    const double exact = coordinate(located[i], Precision::of(MSDA_FLOAT64)).exact;
+    elements.push_back({op_.op().outputs[output].coordinates[i].name,
+                        fmt::format("of {:.9g}, of {}", located[i].location, located[i].size), exact,
+                        computed(located[i], arithmetic())});
+  }
   for (const auto& [stage, at] : places) {
     const analysis::Index index = kernels::index_of(stages_[stage].shape, at);
     std::string place;
@@ -244,7 +259,7 @@ std::optional<std::string> BoundExpressions::location(size_t output, size_t coor
   const auto [number, flat] = std::get<OwnTerm::Input>(found);
   const analysis::Tensor& tensor = inputs_[number].tensor;
   axis = {tensor.at(flat), static_cast<int32_t>(cells), tensor.dtype,
-          static_cast<int>(output * adapters::kMostCoordinates + coordinate)};
+          static_cast<int>(output * adapters::kMostCoordinates + coordinate), axis.flat};
   return std::nullopt;
 }
 
@@ -255,7 +270,7 @@ analysis::Axes BoundExpressions::axes(size_t output, int64_t flat) const {
   Evaluation evaluation(*this);
   set_element(op_.op().outputs[output], flat, evaluation);
   for (size_t i = 0; i < count; ++i) {
-    analysis::Axis axis{NAN, 1, MSDA_FLOAT64, static_cast<int>(output * adapters::kMostCoordinates + i)};
+    analysis::Axis axis{NAN, 1, MSDA_FLOAT64, static_cast<int>(output * adapters::kMostCoordinates + i), flat};
     location(output, i, evaluation, axis);
     all.push_back(axis);
   }
@@ -265,11 +280,13 @@ analysis::Axes BoundExpressions::axes(size_t output, int64_t flat) const {
 std::optional<std::string> BoundExpressions::fault_of(size_t output, int64_t flat) const {
   Evaluation evaluation(*this);
   set_element(op_.op().outputs[output], flat, evaluation);
-  analysis::Axis axis{};
-  for (size_t i = 0; i < op_.op().outputs[output].coordinates.size(); ++i) {
-    if (auto fault = location(output, i, evaluation, axis)) return fault;
-  }
   const auto precision = Precision::of(arithmetic());
+  for (size_t i = 0; i < op_.op().outputs[output].coordinates.size(); ++i) {
+    analysis::Axis axis{.location = NAN, .size = 1, .stored = MSDA_FLOAT64, .flat = flat};
+    if (auto fault = location(output, i, evaluation, axis)) return fault;
+    auto value = evaluation.bounded(set_coordinate(axis, evaluation), precision);
+    if (auto* fault = std::get_if<std::string>(&value)) return std::move(*fault);
+  }
   for (const analysis::OwnCells& cells : reachable_cells(*this, output, flat)) {
     if (auto fault = look({output, flat, cells, precision, Faults::kReport}, [](const OwnTerm&) {})) return fault;
   }

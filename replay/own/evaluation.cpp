@@ -28,6 +28,10 @@ std::optional<int64_t> place_in(const analysis::Index& shape, std::span<const in
   return flat;
 }
 
+std::string absent(const BoundExpressions& bound, size_t tensor) {
+  return fmt::format("reads {}, which the call does not have", bound.tensor_name(tensor));
+}
+
 }  // namespace
 
 Evaluation::Evaluation(const BoundExpressions& bound)
@@ -40,6 +44,7 @@ Evaluation::Evaluation(const BoundExpressions& bound)
       elements_([this](size_t tensor, std::span<const int64_t> at) { return element(tensor, at); }) {}
 
 Expression::Value Evaluation::element(size_t tensor, std::span<const int64_t> at) const {
+  if (!bound_.has(tensor)) return Refusal{absent(bound_, tensor)};
   const analysis::NamedTensor& input = bound_.input(bound_.input_of(tensor));
   const auto flat = place_in(input.tensor.shape, at);
   if (!flat) return Refusal{outside(input.name, input.tensor.shape, at)};
@@ -55,7 +60,9 @@ Evaluation::Result<int64_t> Evaluation::integer(const Expression& expression) co
 
 Evaluation::Result<analysis::OwnTerm::Input> Evaluation::input(const Expression& expression) const {
   if (auto refusal = expression.place(named_, elements_, at_)) return std::move(refusal->reason);
-  const size_t number = bound_.input_of(expression.references().back().tensor);
+  const size_t tensor = expression.references().back().tensor;
+  if (!bound_.has(tensor)) return absent(bound_, tensor);
+  const size_t number = bound_.input_of(tensor);
   const analysis::NamedTensor& input = bound_.input(number);
   const auto flat = place_in(input.tensor.shape, at_);
   if (!flat) return outside(input.name, input.tensor.shape, at_);
@@ -69,6 +76,10 @@ Evaluation::Result<Real> Evaluation::real(const Expression& expression, const Ma
   std::string fault;
   const auto element_of = [&](size_t tensor, std::span<const int64_t> at) {
     const bool is_stage = tensor >= bound_.first_stage();
+    if (!is_stage && !bound_.has(tensor)) {
+      if (fault.empty()) fault = absent(bound_, tensor);
+      return make(0.0);
+    }
     const size_t number = is_stage ? tensor - bound_.first_stage() : bound_.input_of(tensor);
     const analysis::Index& shape = is_stage ? bound_.stage(number).shape : bound_.input(number).tensor.shape;
     const auto flat = place_in(shape, at);

@@ -19,9 +19,11 @@ ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::mov
     for (const auto& coordinate : output.coordinates) {
       look_at(coordinate.location);
       look_at(coordinate.size);
+      look_at(coordinate.value);
     }
     look_at(output.start);
     look_at(output.addends);
+    look_at(output.loss);
   }
   if (op().loss) {
     look_at(static_cast<const adapters::SumSpec&>(*op().loss));
@@ -39,6 +41,34 @@ ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::mov
   for (const auto& description : described_gradients_) gradients_.emplace_back(description);
   for (const auto& description : described_dimensions_) dimensions_.emplace_back(description);
   find_cuts();
+}
+
+std::vector<size_t> ExpressionOperator::inputs_of(const capture::Invocation& invocation) const {
+  std::vector<size_t> present;
+  for (const size_t number : inputs_) {
+    const adapters::TensorSpec& tensor = spec_.tensors[number];
+    if (!tensor.present_if || find(invocation.inputs, tensor.name) != nullptr) present.push_back(number);
+  }
+  return present;
+}
+
+bool ExpressionOperator::has_stages() const {
+  const auto has_coordinates = [](const OutputSpec& output) { return !output.coordinates.empty(); };
+  return !op().stages.empty() || std::ranges::any_of(op().outputs, has_coordinates);
+}
+
+bool ExpressionOperator::takes(const capture::Invocation& invocation) const {
+  const capture::CallFacts& facts = invocation.facts;
+  if (const auto adapter = facts.texts.find("adapter"); adapter != facts.texts.end()) {
+    return adapter->second == spec_.name;
+  }
+  const auto has_input = [&](size_t number) { return find(invocation.inputs, spec_.tensors[number].name) != nullptr; };
+  const auto has_fact = [&](size_t fact) { return facts.integers.contains(spec_.scalars[fact].name); };
+  const auto has_output = [&](const OutputSpec& output) {
+    return find(invocation.outputs, spec_.tensors[output.tensor].name) != nullptr;
+  };
+  return !spec_.facts.empty() && std::ranges::all_of(inputs_of(invocation), has_input) &&
+         std::ranges::all_of(spec_.facts, has_fact) && std::ranges::any_of(op().outputs, has_output);
 }
 
 void ExpressionOperator::look_at(const std::vector<AddendSpec>& sum) {

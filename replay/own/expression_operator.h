@@ -23,7 +23,7 @@ class ExpressionOperator final : public OwnOperator, public analysis::OwnSchema 
                                                       const GetOwnTensor& input,
                                                       const GetOwnTensor& output) const override;
 
-  bool has_stages() const override { return !op().stages.empty(); }
+  bool has_stages() const override;
 
   const adapters::UserSpec& spec() const { return spec_; }
   const adapters::OperatorSpec& op() const { return *spec_.op; }
@@ -33,6 +33,11 @@ class ExpressionOperator final : public OwnOperator, public analysis::OwnSchema 
 
   // Tensors that expressions read, among those of the adapter, ascending.
   const std::vector<size_t>& inputs() const { return inputs_; }
+  // Returns those of them that a call has.
+  std::vector<size_t> inputs_of(const capture::Invocation& invocation) const;
+  // Returns whether the invocation is a call of it: its adapter's, or one without an adapter that has its tensors and
+  // facts.
+  bool takes(const capture::Invocation& invocation) const;
   // Returns the index that a tensor's dimension has wherever it is read, if it is one name.
   const std::vector<std::optional<size_t>>& axes_of(size_t tensor) const { return axes_.at(tensor); }
   // The tensors and dimensions from which an index's size follows.
@@ -44,6 +49,8 @@ class ExpressionOperator final : public OwnOperator, public analysis::OwnSchema 
   std::span<const size_t> channels_of(size_t output) const override { return op().outputs[output].channels; }
   const std::vector<size_t>& cuts() const override { return cuts_; }
   bool begins_with_itself(size_t output) const override;
+  std::string text() const override { return spec_.text; }
+  bool rounds_to_tensors() const override { return op().rounds_to_tensors; }
 
  private:
   void look_at(const std::vector<adapters::AddendSpec>& sum);

@@ -78,6 +78,20 @@ const OwnOperator* stored_operator(const capture::Invocation& invocation, const 
   return known.get();
 }
 
+const OwnOperator* built_in_operator(const capture::Invocation& invocation) {
+  static const auto* const all = [] {
+    auto* made = new std::vector<std::unique_ptr<const ExpressionOperator>>;
+    for (adapters::UserSpec& spec : adapters::built_in_specs()) {
+      if (!spec.is_another_type) made->push_back(std::make_unique<ExpressionOperator>(std::move(spec)));
+    }
+    return made;
+  }();
+  for (const auto& known : *all) {
+    if (known->takes(invocation)) return known.get();
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void read_operators(const std::string& file) {
@@ -89,7 +103,7 @@ void read_operators(const std::string& file) {
   }
   bool any = false;
   for (adapters::UserSpec& spec : specs) {
-    if (!spec.op) continue;
+    if (!spec.op || spec.is_another_type) continue;
     any = true;
     for (const auto& known : operators()) {
       if (known->adapter() == spec.name) {
@@ -112,7 +126,8 @@ const OwnOperator* own_operator_of(const capture::Invocation& invocation) {
   for (const auto& known : operators()) {
     if (adapter != facts.texts.end() && known->adapter() == adapter->second) return known.get();
   }
-  return definition == facts.texts.end() ? nullptr : stored_operator(invocation, definition->second);
+  if (definition != facts.texts.end()) return stored_operator(invocation, definition->second);
+  return built_in_operator(invocation);
 }
 
 std::string read_adapters() {

@@ -1,6 +1,6 @@
-// Operators that a user describes in an adapter file, and names on the command line, or stores in the capture. A stored
-// definition consists of expressions, which are data: no file is read and no library is loaded because a capture says
-// so.
+// Operators that are described in an adapter file: one that a user names on the command line, or stores in the capture,
+// or one that is built in. A stored definition consists of expressions, which are data: no file is read and no library
+// is loaded because a capture says so.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,8 @@ class OwnOperator {
 void read_operators(const std::string& file);
 
 // Returns the operator of the invocation's adapter in the files that were named, or else of the definition that the
-// invocation holds; null if there is neither. A definition that cannot be used says so when it is bound.
+// invocation holds, or else the one that is built in; null if there is none. A definition that cannot be used says so
+// when it is bound.
 const OwnOperator* own_operator_of(const capture::Invocation& invocation);
 
 // Returns the names of the adapters in the files that were named: "segment_sum, slope".

@@ -13,6 +13,43 @@ namespace msda::replay {
 
 using adapters::ScalarType;
 
+namespace {
+
+// Visits the sizes of the call's tensors.
+template <class Visit>
+void for_each_size(const adapters::UserSpec& spec, const capture::Invocation& invocation, const Visit& visit) {
+  for (const adapters::TensorSpec& tensor : spec.tensors) {
+    const capture::TensorInfo* info = find(tensor.is_input ? invocation.inputs : invocation.outputs, tensor.name);
+    if (info == nullptr || info->shape.size() != tensor.shape.size()) continue;
+    for (size_t i = 0; i < tensor.shape.size(); ++i) visit(tensor, tensor.shape[i], i, info->shape[i]);
+  }
+}
+
+// Sets the numbers that a call's facts and the sizes of its tensors have.
+void set_known(const adapters::UserSpec& spec, const capture::Invocation& invocation, const std::string& where,
+               NamedValues& values) {
+  for_each_size(spec, invocation, [&](const auto&, const adapters::Expression& expression, size_t, int64_t size) {
+    if (const auto name = expression.plain_name()) values.set(*name, size);
+  });
+  for (const size_t fact : spec.facts) {
+    const auto known = invocation.facts.integers.find(spec.scalars[fact].name);
+    if (known != invocation.facts.integers.end()) values.set(fact, known->second);
+  }
+  const auto named = [&](size_t name) -> adapters::Expression::Value {
+    if (!values.integers[name]) return adapters::Refusal{"a number is not known"};
+    return *values.integers[name];
+  };
+  for_each_size(spec, invocation, [&](const auto& tensor, const auto& expression, size_t dimension, int64_t size) {
+    const auto wanted = expression.value(named);
+    const auto* number = std::get_if<int64_t>(&wanted);
+    if (number == nullptr || *number == size) return;
+    throw BadInput(fmt::format("{}: dimension {} of {} has size {}, and {} is {}", where, dimension, tensor.name, size,
+                               expression.text(), *number));
+  });
+}
+
+}  // namespace
+
 NamedValues recorded_values(const adapters::UserSpec& spec, size_t names, const capture::Invocation& invocation,
                             const std::string& where) {
   NamedValues values;
@@ -20,6 +57,10 @@ NamedValues recorded_values(const adapters::UserSpec& spec, size_t names, const 
   values.reals.resize(names, 0);
   std::map<std::string, std::string> recorded;
   const auto text = invocation.facts.texts.find("scalars");
+  if (text == invocation.facts.texts.end() && !spec.facts.empty()) {
+    set_known(spec, invocation, where, values);
+    return values;
+  }
   std::istringstream words(text == invocation.facts.texts.end() ? "" : text->second);
   for (std::string word; words >> word;) {
     if (const size_t at = word.find('='); at != word.npos) recorded[word.substr(0, at)] = word.substr(at + 1);
@@ -87,8 +128,9 @@ analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<c
   sizes.fill(0);
   for (const OutputAxes& axes : outputs) {
     const std::string& tensor = spec.tensors[axes.tensor].name;
-    const analysis::Tensor recorded = output(tensor);
     const capture::TensorInfo* info = find(invocation.outputs, tensor);
+    if (info == nullptr && spec.tensors[axes.tensor].present_if) continue;
+    const analysis::Tensor recorded = output(tensor);
     const bool is_real = info != nullptr && kernels::is_float(info->type);
     if (!is_real || recorded.shape.size() != axes.dimensions.size()) {
       throw BadInput(

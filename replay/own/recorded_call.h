@@ -24,8 +24,9 @@ struct NamedValues {
   }
 };
 
-// Returns the numbers that the launch had, as its adapter recorded them: "rows=6 scale.alpha=0.5". In the order of the
-// adapter's scalars and then kExtents, with room for `names` in all.
+// Returns the numbers that the launch had, as its adapter recorded them: "rows=6 scale.alpha=0.5". A call that no
+// adapter recorded has those of its facts and of its tensors' sizes. In the order of the adapter's scalars and then
+// kExtents, with room for `names` in all.
 NamedValues recorded_values(const adapters::UserSpec& spec, size_t names, const capture::Invocation& invocation,
                             const std::string& where);
 
@@ -39,7 +40,8 @@ struct OutputAxes {
   size_t tensor;  // in the adapter
   std::vector<size_t> dimensions;
 };
-// Returns sizes as recorded, 0 for dimensions that no output has. `names`: of the dimensions.
+// Returns sizes as recorded, 0 for dimensions that no output has. A call may lack outputs that have a condition.
+// `names`: of the dimensions.
 analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OutputAxes> outputs,
                                      std::span<const analysis::Dimension> names, const capture::Invocation& invocation,
                                      const std::string& where, const GetOwnTensor& output);

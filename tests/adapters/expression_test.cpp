@@ -51,6 +51,30 @@ TEST(Expression, Values) {
   }
 }
 
+// int() among real numbers holds an expression of integers.
+TEST(Expression, IntegersAmongReals) {
+  for (const auto& [text, value] : std::initializer_list<std::pair<const char*, double>>{
+           {"n / 2", 3.5}, {"int(n / 2)", 3}, {"0.5 + int(n % 4 * 2)", 6.5}, {"abs(int(2 - n)) * int(n / 2)", 15}}) {
+    const Expression expression(text, names, {}, Expression::Numbers::kReals);
+    double result = 0;
+    EXPECT_FALSE(expression.real(
+        result, values, {}, [](double x) { return x; },
+        [](size_t name) { return static_cast<double>(std::get<int64_t>(values(name))); },
+        [](size_t, std::span<const int64_t>) { return 0.0; }));
+    EXPECT_EQ(result, value) << text;
+  }
+  const Expression divides("1.5 * int(n / (n - 7))", names, {}, Expression::Numbers::kReals);
+  double none = 0;
+  const auto fault = divides.real(
+      none, values, {}, [](double x) { return x; }, [](size_t) { return 0.0; },
+      [](size_t, std::span<const int64_t>) { return 0.0; });
+  ASSERT_TRUE(fault);
+  EXPECT_NE(fault->reason.find("divides by zero"), std::string::npos);
+  for (const char* text : {"int(0.5)", "int(n", "int(exp(n))"}) {
+    EXPECT_THROW(Expression(text, names, {}, Expression::Numbers::kReals), BadExpression) << text;
+  }
+}
+
 TEST(Expression, RandomOnesAreAsInC) {
   std::mt19937 random(1);
   for (int i = 0; i < 1000; ++i) {

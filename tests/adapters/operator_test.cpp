@@ -121,6 +121,8 @@ TEST(UserOperator, Refuses) {
   refuses("/sizes", {{"q", 1}}, "unknown key \"q\"; there are i, c, r, k");
   refuses("/sizes/k", "i", "there is no \"i\" here");
   refuses("/outputs", Json::array(), "0 elements, not 1 to 3");
+  refuses("/arithmetic", "float64", "there are float32, tensors");
+  refuses("/outputs/0/loss", "x[r, c]", "is not named grad_ and then as a tensor");
   refuses("/outputs/0/tensor", "x", "no tensor of role output or inout");
   refuses("/outputs/0/index", {"i"}, "has 1 names, and y has 2 dimensions");
   refuses("/outputs/0/index", {"i", "i"}, "there twice");
@@ -159,7 +161,12 @@ TEST(UserOperator, ComputesOfRealNumbers) {
   for (const auto& [pointer, value] : {std::pair{"/outputs/0/where/0", "alpha == 0"},
                                        {"/outputs/0/where/0", "p.fraction == 0"},
                                        {"/outputs/0/addends", "1 / x[r, c]"},
-                                       {"/outputs/0/addends", "(x[r, c] + 1) * alpha"}}) {
+                                       {"/outputs/0/addends", "(x[r, c] + 1) * alpha"},
+                                       {"/outputs/0/addends", "x[r, c] * int(r % 2) * (1 - p.fraction)"},
+                                       {"/outputs/0/coordinates/0/value", "location + int(i / 2 * n) - 0.5"},
+                                       {"/outputs/0/where/0", "int(row[r] / 2) < alpha"},
+                                       {"/outputs/0/loss", "linear"},
+                                       {"/arithmetic", "tensors"}}) {
     Json json = operator_file();
     json["adapters"][0]["operator"][Json::json_pointer(pointer)] = value;
     EXPECT_NO_THROW(parse_operator(json)) << pointer << " " << value;

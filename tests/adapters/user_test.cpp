@@ -123,6 +123,37 @@ TEST(UserAdapter, PointersToWhatIsNotKnown) {
   EXPECT_THAT(unknown, ElementsAre(testing::Pair(offsets[3].offset, ""), testing::Pair(offsets[5].offset, "")));
 }
 
+// One adapter describes a kernel for several types; a tensor may be there or not; numbers become facts.
+TEST(UserAdapter, TypesConditionsAndFacts) {
+  Json json = adapter_file();
+  Json& adapter = json["adapters"][0];
+  adapter["kernel"] = "^_Z4mine(index)(element)$";
+  adapter["types"] = {{"index", {{"i", "int32"}, {"l", "int64"}}}, {"element", {{"f", "float32"}, {"d", "float64"}}}};
+  adapter["parameters"][0]["type"] = "index";
+  adapter["tensors"][1]["type"] = "element";
+  adapter["tensors"][2]["if"] = "flag == 0";
+  adapter["facts"] = {"n", "flag"};
+  const auto adapters = parse_adapters(json);
+  ASSERT_EQ(adapters.size(), 4u);
+  const auto matching = [&](const char* kernel) {
+    return std::ranges::find_if(adapters, [&](const auto& each) { return each->matches(kernel); });
+  };
+  ASSERT_NE(matching("_Z4mineid"), adapters.end());
+  EXPECT_EQ(matching("_Z4mineis"), adapters.end());
+  EXPECT_EQ(matching("_Z4mineidx"), adapters.end());
+  const Decoded decoded = (*matching("_Z4mineid"))->decode(Mine().launch(), nullptr);
+  ASSERT_EQ(reason(decoded), "not refused");
+  const Call& call = std::get<Call>(decoded);
+  EXPECT_THAT(describe(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]"));
+  EXPECT_EQ(call.facts.integers, (decltype(call.facts.integers){{"n", 12}, {"flag", 1}}));
+  EXPECT_THAT(std::get<Call>((*matching("_Z4mineif"))->decode(Mine().launch(), nullptr)).outputs[0].type,
+              testing::Eq(MSDA_FLOAT32));
+  EXPECT_THAT(reason((*matching("_Z4minelf"))->decode(Mine().launch(), nullptr)), HasSubstr("not 8 8 1 24 8 8 bytes"));
+  Mine without;
+  without.flag = 0;
+  EXPECT_EQ(std::get<Call>((*matching("_Z4mineid"))->decode(without.launch(), nullptr)).outputs.size(), 2u);
+}
+
 // Calls with equal tensors differ if a number differs, named or not; addresses do not matter.
 TEST(UserAdapter, ScalarsTellCallsApart) {
   const auto adapters = parse_adapters(adapter_file());
@@ -259,6 +290,11 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
       {"/adapters/0", "[]", "/adapters/0", "is not an object"},
       {"/adapters/0/name", R"("")", "/adapters/0/name", "1 to 100 characters"},
       {"/adapters/0/name", R"("a\nb")", "/adapters/0/name", "is not a line"},
+      {"/adapters/0/types", R"({"element": {"f": "float32"}})", "/adapters/0/types",
+       "the kernel's pattern has no (element)"},
+      {"/adapters/0/types", R"(["f"])", "/adapters/0/types", "is not an object"},
+      {"/adapters/0/facts", R"(["info.scale"])", "/adapters/0/facts/0", "no integer among the parameters"},
+      {"/adapters/0/tensors/0/if", R"("flag")", "/adapters/0/tensors/0/if", "has no comparison"},
       {"/adapters/0/kernel", R"("(")", "/adapters/0/kernel", "not a valid regular expression"},
       {"/adapters/0/kernel", R"("a)(b")", "/adapters/0/kernel", "not a valid regular expression"},
       {"/adapters/0/kernel", R"("(a)\\1")", "/adapters/0/kernel", "not a valid regular expression"},

@@ -1,4 +1,5 @@
-# Embeds the rows of the operators, analysis/operators/*/schema.json, in kernels/operator_rows.h, sorted by their "place".
+# Embeds the rows of the operators, analysis/operators/*/schema.json, in kernels/operator_rows.h, sorted by their "place"; and their
+# definitions, definition.json, of those that consist of data alone.
 file(GLOB rows CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/analysis/operators/*/schema.json)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${rows})
 set(places)
@@ -21,4 +22,11 @@ foreach(place IN LISTS places)
   string(APPEND MSDA_OPERATOR_ROWS "${row_${place}},\n")
 endforeach()
 string(REGEX REPLACE ",\n$" "" MSDA_OPERATOR_ROWS "${MSDA_OPERATOR_ROWS}")
+file(GLOB definitions CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/analysis/operators/*/definition.json)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${definitions})
+list(LENGTH definitions MSDA_DEFINITION_COUNT)
+foreach(definition IN LISTS definitions)
+  file(READ ${definition} json)
+  string(APPEND MSDA_DEFINITIONS "R\"json(${json})json\", ")
+endforeach()
 configure_file(kernels/operator_rows.h.in kernels/operator_rows.h @ONLY)

@@ -35,6 +35,10 @@ std::vector<NamedTensor> OwnCall::inputs() const {
   return all;
 }
 
+msda_dtype OwnCall::arithmetic() const {
+  return definition_->schema().rounds_to_tensors() ? inputs().front().tensor.dtype : Call::arithmetic();
+}
+
 bool OwnCall::adds_to_output() const {
   return std::ranges::any_of(
       gradients(), [&](Gradient gradient) { return definition_->schema().begins_with_itself(gradient.place()); });

@@ -20,6 +20,7 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   Index shape_of(Gradient gradient) const override { return definition_->shape_of(gradient.place()); }
   std::vector<NamedTensor> inputs() const override;
   std::vector<NamedTensor> all_inputs() const override { return definition_->inputs(); }
+  msda_dtype arithmetic() const override;
 
   Axes axes(const ElementId& id) const override { return definition_->axes(id.gradient.place(), id.flat); }
   Coordinate coordinate(const Axis& axis, const Precision& precision) const override {
@@ -64,6 +65,10 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   }
   Loss loss_at(const ElementId& id, double x) const override {
     return definition_->expressions()->loss_at(id.gradient.place(), id.flat, x);
+  }
+
+  std::optional<size_t> moved_axis(const ElementId& id) const override {
+    return definition_->expressions()->moved_axis(id.gradient.place(), id.flat);
   }
 
   Slices slices(const CallSizes& sizes) const override;

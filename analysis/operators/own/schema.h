@@ -24,6 +24,10 @@ class OwnSchema {
   virtual const std::vector<size_t>& cuts() const = 0;  // dimensions whose indices may be left out
   // Returns whether an output begins with what it held, which is an input of its name.
   virtual bool begins_with_itself(size_t output) const = 0;
+  // Returns the definition, as an adapter file says it, if no capture does; empty otherwise.
+  virtual std::string text() const { return ""; }
+  // Returns whether each operation rounds to the tensors' type, also one of 16 bits.
+  virtual bool rounds_to_tensors() const { return false; }
 };
 
 }  // namespace msda::analysis

@@ -43,6 +43,8 @@ class _Points:
             return self.names[ast.unparse(node)]
         if isinstance(node, ast.Subscript):
             return self._element(ast.unparse(node.value), node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "int":
+            return self._of(node.args[0], integers=True)
         if isinstance(node, ast.Call):
             return _FUNCTIONS[ast.unparse(node.func)](*(self._of(argument) for argument in node.args))
         if isinstance(node, ast.UnaryOp):
@@ -64,6 +66,8 @@ class _Points:
 
     def _element(self, name: str, at: Sequence[ast.AST]) -> Any:
         tensor, places = self.tensors[name], []
+        if not tensor.ndim:  # one that the call does not have
+            return tensor
         for index, size in zip(at, self.tensors[name].shape):
             place = np.asarray(self._of(index, integers=True))
             if np.any(self.holds & ((place < 0) | (place >= size))):
@@ -91,13 +95,26 @@ def _extents(described: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) ->
     return found
 
 
+def _coordinates(entry: Mapping[str, Any], names: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Dict[str, Any]:
+    """Returns the cells and the fractions of an output's coordinates, by the names that expressions have for them."""
+    found = {}
+    for coordinate in entry.get("coordinates", ()):
+        own = {key: _Points(names, tensors).value(str(coordinate[key])) for key in ("location", "size")}
+        at = _Points({**names, **own}, tensors).value(coordinate["value"])
+        cell = np.floor(at)
+        found.update({f"{coordinate['name']}.cell": cell.astype(np.int64), f"{coordinate['name']}.fraction": at - cell})
+    return found
+
+
 def evaluate(adapter: Mapping[str, Any], tensors: Mapping[str, Any], numbers: Mapping[str, Any],
              shapes: Mapping[str, Tuple[int, ...]]) -> Dict[str, np.ndarray]:
     """Returns the outputs in float64; `shapes`: theirs, from which the sizes of indices follow that no input has."""
     described = adapter["operator"]
-    if any("coordinates" in output for output in described["outputs"]) or "outputs" not in described:
-        raise ValueError(f"{described['name']} has coordinates or a library, which Python does not evaluate; msda-replay does")
-    known = {name: np.asarray(value) if _is_integer(value) else np.asarray(value, np.float64) for name, value in tensors.items()}
+    if "outputs" not in described:
+        raise ValueError(f"{described['name']} has a library, which Python does not evaluate; msda-replay does")
+    optional = [tensor["name"] for tensor in adapter["tensors"] if "if" in tensor]
+    known = {name: np.asarray(1.0) for name in optional}
+    known.update((name, np.asarray(value, None if _is_integer(value) else np.float64)) for name, value in tensors.items())
     sizes: Dict[str, int] = {}
     for output in described["outputs"]:
         sizes.update(zip(output["index"], shapes.get(output["tensor"], ())))
@@ -113,7 +130,7 @@ def evaluate(adapter: Mapping[str, Any], tensors: Mapping[str, Any], numbers: Ma
         if math.prod(shape) > _MOST_POINTS:
             raise ValueError(f"{entry.get('tensor', entry.get('name'))} has {math.prod(shape)} points to try; {_MOST_POINTS} are tried at most")
         grids = dict(zip(axes, np.ogrid[tuple(slice(size) for size in shape)]))
-        points = _Points({**numbers, **grids}, known)
+        points = _Points({**numbers, **grids, **_coordinates(entry, {**numbers, **grids}, known)}, known)
         for condition in entry.get("where", ()):
             points.condition(condition)
         values = np.where(np.broadcast_to(points.holds, shape), points.value(entry.get("value", entry.get("addends"))), 0.0)
