@@ -69,6 +69,7 @@ auto other_launch(const Options& options) -> std::string (*)(const Client&, cons
   if (options.kernel == "grid_sample") return wide ? launch_grid_sampler<double, 2> : launch_grid_sampler<float, 2>;
   if (options.kernel == "grid_sample_3d") return wide ? launch_grid_sampler<double, 3> : launch_grid_sampler<float, 3>;
   if (options.kernel == "roi_align") return launch_roi_align;
+  if (options.kernel == "deform_conv2d") return launch_deform_conv2d;
   if (options.kernel == "upsample_bilinear2d") return launch_upsample_bilinear2d;
   if (options.kernel == "upsample_nearest2d") return launch_upsample_nearest2d;
   if (options.kernel == "index_add") return launch_index_add;

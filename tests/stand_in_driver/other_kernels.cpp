@@ -219,6 +219,51 @@ CUresult roi_align(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+// What a sample adds to an image with zeros around it: pixels, and their weights.
+Pair around_with_zeros(double at) {
+  const double low = std::floor(at);
+  return {{{static_cast<int>(low), 1 - (at - low)}, {static_cast<int>(low) + 1, at - low}}};
+}
+
+CUresult deformable_col2im(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  const auto threads = arguments.next<int64_t>();
+  const auto* const columns = arguments.next<const float*>();
+  const auto* const offset = arguments.next<const float*>();
+  const auto* const mask = arguments.next<const float*>();
+  std::array<int64_t, 15> n{};
+  for (int64_t& number : n) number = arguments.next<int64_t>();
+  const auto [channels, height, width, taps_y, taps_x, pad_y, pad_x, stride_y, stride_x, dilation_y, dilation_x, images,
+              groups, rows, places] = n;
+  const bool has_mask = arguments.next<bool>();
+  auto* const grad_input = arguments.next<float*>();
+  const int64_t taps = taps_y * taps_x, positions = rows * places;
+  const auto offsets = static_cast<uint64_t>(2 * images * groups * taps * positions);
+  if (!floats_at(columns, static_cast<uint64_t>(threads)) || !floats_at(offset, offsets) ||
+      (has_mask && !floats_at(mask, offsets / 2)) ||
+      !floats_at(grad_input, static_cast<uint64_t>(images * channels * height * width))) {
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  for (int64_t i = 0; i < threads; ++i) {
+    const int64_t place = i % positions, image = i / positions % images, tap = i / positions / images % taps,
+                  channel = i / positions / images / taps;
+    const int64_t sample = (image * groups + channel / (channels / groups)) * taps + tap;
+    const float y = static_cast<float>(place / places * stride_y - pad_y + tap / taps_x * dilation_y) +
+                    offset[2 * sample * positions + place];
+    const float x = static_cast<float>(place % places * stride_x - pad_x + tap % taps_x * dilation_x) +
+                    offset[(2 * sample + 1) * positions + place];
+    for (const auto& [row, of_row] : around_with_zeros(y)) {
+      for (const auto& [column, of_column] : around_with_zeros(x)) {
+        if (row < 0 || row >= height || column < 0 || column >= width) continue;
+        const auto weight = static_cast<float>(of_row) * static_cast<float>(of_column);
+        const float factor = has_mask ? mask[sample * positions + place] : 1;
+        grad_input[((image * channels + channel) * height + row) * width + column] += factor * weight * columns[i];
+      }
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult upsample_bilinear2d(const std::byte* bytes) {
   Arguments arguments(bytes);
   const auto planes = static_cast<int>(arguments.next<uint64_t>());
@@ -332,6 +377,12 @@ std::vector<Parameter> grid_sampler_layout() {
   return layout_of_other({n, tensor, tensor, tensor, tensor, tensor, four, four, flag, n, flag});
 }
 
+std::vector<Parameter> deformable_layout() {
+  std::vector<std::pair<size_t, size_t>> slots(21, {8, 8});  // pointers, and numbers of 64 bits
+  slots[19] = {1, 1};
+  return layout_of_other(slots);
+}
+
 }  // namespace
 
 const std::vector<KernelCode>& other_kernels() {
@@ -359,6 +410,7 @@ const std::vector<KernelCode>& other_kernels() {
                         {4, 4},
                         {4, 4}}),
        roi_align},
+      {kDeformableCol2im, deformable_layout(), deformable_col2im},
       {kUpsampleBilinear2d,
        layout_of_other({{8, 8}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {1, 1}, {8, 8}, {8, 8}}),
        upsample_bilinear2d},

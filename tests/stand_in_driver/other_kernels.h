@@ -37,6 +37,9 @@ inline constexpr char kRoiAlign[] =
     "_ZN6vision3ops57_GLOBAL__N__188fa4c8_19_roi_align_kernel_cu_85cbb3f1_438630roi_align_backward_kernel_"
     "implIfEEviPKT_"
     "S3_iiiiiibPS3_S5_iiiii";
+inline constexpr char kDeformableCol2im[] =
+    "_ZN6vision3ops61_GLOBAL__N__0c0c7144_23_deform_conv2d_kernel_cu_85cbb3f1_431624deformable_col2im_kernelIflEEvT0_"
+    "PKT_S6_S6_S3_S3_S3_S3_S3_S3_S3_S3_S3_S3_S3_S3_S3_S3_S3_bPS4_";
 inline constexpr char kUpsampleBilinear2d[] =
     "_ZN2at6native54_GLOBAL__N__483be8b1_21_UpSampleBilinear2d_cu_607db5e338upsample_bilinear2d_backward_out_"
     "frameIffEEv"

@@ -145,6 +145,27 @@ std::string launch_roi_align(const Client& client, const OtherLaunch& launch) {
   return stage.described(launch, "grad_input", grad_input, static_cast<size_t>(span));
 }
 
+std::string launch_deform_conv2d(const Client& client, const OtherLaunch& launch) {
+  const int64_t channels = 4, height = 7, width = 6, taps[] = {3, 2}, padding[] = {1, 2}, stride[] = {2, 1},
+                dilation[] = {1, 2}, images = 2, groups = 2, rows = 4, places = 8;
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const int64_t samples = images * groups * taps[0] * taps[1] * rows * places, threads = samples / groups * channels;
+  const auto drawn = [&](int64_t count, double bound) {
+    return stage.upload(uniform<float>(random, static_cast<size_t>(count), -bound, bound));
+  };
+  const float *const columns = drawn(threads, 1), *const offset = drawn(2 * samples, 2),
+                     *const mask = drawn(samples, 1);
+  const auto pixels = static_cast<size_t>(images * channels * height * width);
+  float* const grad_input = stage.upload(std::vector<float>(pixels, 0));
+  const bool has_mask = launch.number % 2 == 0;
+  const Argument arguments[] = {threads,     columns, offset,     mask,       channels,  height,    width,
+                                taps[0],     taps[1], padding[0], padding[1], stride[0], stride[1], dilation[0],
+                                dilation[1], images,  groups,     rows,       places,    has_mask,  grad_input};
+  stage.run(launch, launch.load(client, kDeformableCol2im), {1}, {512}, arguments);
+  return stage.described(launch, "grad_input", grad_input, pixels);
+}
+
 std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& launch) {
   const uint64_t planes = 6;
   const int in[] = {4, 5}, out[] = {7, 15};

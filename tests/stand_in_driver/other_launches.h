@@ -32,6 +32,8 @@ std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch)
 
 // For float. Every third launch of roi_align has boxes that are not aligned.
 std::string launch_roi_align(const Client& client, const OtherLaunch& launch);
+// Every second launch has no mask.
+std::string launch_deform_conv2d(const Client& client, const OtherLaunch& launch);
 // align_corners changes with each launch; every fourth has a scale factor.
 std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& launch);
 std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& launch);
