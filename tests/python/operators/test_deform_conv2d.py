@@ -1,6 +1,9 @@
 """deform_conv2d: an operator that consists of data, analysis/operators/deform_conv2d/. What holds for each operator, on calls made by hand."""
 
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -90,3 +93,23 @@ def test_commands(replay, tmp_path, kernel):
     (small,) = read_capture(tmp_path / "small.h5").invocations
     assert small.inputs["columns"].size < call.inputs["columns"].size
     assert judged(replay, tmp_path / "small.h5")["verdict"]["causes"] == {"implementation_error": 1}
+
+
+@KERNELS
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_a_reproducer_stands_alone(replay, tmp_path, kernel, has_mask):
+    """Of a call as the recorder writes it; its float64 is that of the definition in NumPy."""
+    problem = drawn(6, has_mask=has_mask)
+    call, exact = problem.call(kernel), problem.gradients()
+    (images, channels, height, width), (_, offset_channels, rows, columns) = (problem.tensors[name].shape for name in ("input", "offset"))
+    numbers = {**problem.numbers, "count": 0, "channels": channels, "height": height, "width": width, "batch": images, "has_mask": int(has_mask),
+               "offset_channels": offset_channels, "output_height": rows, "output_width": columns}
+    call.facts.update(adapter=f"deform_conv2d_{kernel}", operator="deform_conv2d", scalars=" ".join(f"{n}={v}" for n, v in numbers.items()))
+    name = next(iter(call.outputs))
+    at = np.unravel_index(np.argmax(np.abs(call.outputs[name])), call.outputs[name].shape)
+    call.outputs[name][at] *= np.float32(1.5)
+    write_capture(tmp_path / "a.h5", call)
+    replay("export", tmp_path / "a.h5", "--to", "pytest", "-o", tmp_path / "test_it.py", expect=0)
+    failed = subprocess.run([sys.executable, "-I", tmp_path / "test_it.py"], capture_output=True, text=True, timeout=120)
+    assert failed.returncode == 1 and "is out of tolerance" in failed.stderr, failed.stderr
+    assert float(re.search(r"float64: (\S+)", failed.stderr)[1]) == pytest.approx(exact[name][at], rel=1e-12)

@@ -34,7 +34,15 @@ class _Points:
     def condition(self, text: str) -> None:
         compared = ast.parse(text.strip(), mode="eval").body
         assert isinstance(compared, ast.Compare)
-        self.holds = self.holds & _COMPARISONS[type(compared.ops[0])](self._of(compared.left), self._of(compared.comparators[0]))
+        integers = not self._has_reals(compared)
+        left, right = self._of(compared.left, integers), self._of(compared.comparators[0], integers)
+        self.holds = self.holds & _COMPARISONS[type(compared.ops[0])](left, right)
+
+    def _has_reals(self, compared: ast.AST) -> bool:
+        """Returns whether a comparison is one of real numbers: by a decimal, a function, or a name or a tensor of real numbers."""
+        names = {ast.unparse(node) for node in ast.walk(compared) if isinstance(node, (ast.Name, ast.Attribute))}
+        return any(isinstance(node, ast.Call) or (isinstance(node, ast.Constant) and isinstance(node.value, float)) for node in ast.walk(compared)) or any(
+            not _is_integer(values[name]) for values in (self.names, self.tensors) for name in names & values.keys())
 
     def _of(self, node: ast.AST, integers: bool = False) -> Any:
         if isinstance(node, ast.Constant):
