@@ -98,7 +98,7 @@ def test_commands(replay, tmp_path, kernel):
 @KERNELS
 @pytest.mark.parametrize("has_mask", [True, False])
 def test_a_reproducer_stands_alone(replay, tmp_path, kernel, has_mask):
-    """Of a call as the recorder writes it; its float64 is that of the definition in NumPy."""
+    """A call as the recorder writes it: its float64 is that of the definition in NumPy."""
     problem = drawn(6, has_mask=has_mask)
     call, exact = problem.call(kernel), problem.gradients()
     (images, channels, height, width), (_, offset_channels, rows, columns) = (problem.tensors[name].shape for name in ("input", "offset"))

@@ -110,8 +110,8 @@ def test_call_is_recorded_and_explained(name, tmp_path, replay):
     torch.manual_seed(5)
     record, returned, (call,) = recorded(tmp_path / "x.h5", work)
     results = [tensor for tensor in (returned if isinstance(returned, tuple) else (returned,))]
-    for mine, other in zip(results, plain if isinstance(plain, tuple) else (plain,)):
-        assert torch.equal(mine, other)
+    for mine, expected in zip(results, plain if isinstance(plain, tuple) else (plain,)):
+        assert torch.equal(mine, expected)
     saved = [call.outputs[key].reshape(-1) for key in ("grad_input", "grad_grid", "sum") if key in call.outputs]
     assert len(saved) == len(results) and record.calls == 1
     for array, tensor in zip(saved, results):

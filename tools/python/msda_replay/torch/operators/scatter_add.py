@@ -155,7 +155,7 @@ def _embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sc
 
 
 def _native_functions(module):
-    """Those of REPLACED that work in place; and index_put_, for which PyTorch's deterministic way is long."""
+    """Returns the functions of REPLACED that work in place, and index_put_, for which PyTorch's deterministic way is long."""
     add, unless = _run_scatter_add.addresses[1], receipts.open_receipts
     return {
         "aten::index_add_": module.sum_in_place(add, _index_add_, False, unless),
