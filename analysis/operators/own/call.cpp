@@ -75,6 +75,17 @@ Place OwnCall::exact_place(const ElementId& id) const {
   return place;
 }
 
+Place OwnCall::computed_place(const ElementId& id, msda_dtype type) const {
+  Place place = exact_place(id);
+  size_t i = 0;
+  for (const Axis& axis : axes(id)) {
+    const auto computed = evaluations(axis, type);
+    if (!computed.empty()) place[i] = computed.front().landing;
+    ++i;
+  }
+  return place;
+}
+
 OwnCells OwnCall::cells_of(const Place& place) const {
   OwnCells cells;
   for (const Landing& landing : place) cells.push_back({landing.low, landing.fraction});

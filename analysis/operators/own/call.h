@@ -84,7 +84,7 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
   std::vector<OwnStageElement> stages_read(const ElementId& id) const {
     return definition_->expressions()->stages_read(id.gradient.place(), id.flat, cells_of(exact_place(id)));
   }
-  // What an element adds up, each product rounded to a type, with the sample where exact arithmetic has it.
+  // What an element adds up, each product rounded to a type, with the sample where arithmetic of that type has it.
   struct NumberedAddend {
     int64_t number;
     double value;
@@ -94,6 +94,8 @@ class OwnCall final : public Call, public Forward, public Hypotheses {
  private:
   OwnCells cells_of(const Place& place) const;
   Place exact_place(const ElementId& id) const;
+  // Where coordinates that are computed in this type have the sample.
+  Place computed_place(const ElementId& id, msda_dtype type) const;
   std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const;
 
   std::shared_ptr<const OwnDefinition> definition_;

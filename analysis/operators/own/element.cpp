@@ -82,7 +82,7 @@ std::vector<OwnCall::NumberedAddend> OwnCall::addends_in(const ElementId& id, ms
     }
     all.push_back({term.number, rounded_to(product, type)});
   };
-  definition_->terms(id.gradient.place(), id.flat, cells_of(exact_place(id)), Precision::of(type), visit);
+  definition_->terms(id.gradient.place(), id.flat, cells_of(computed_place(id, type)), Precision::of(type), visit);
   return all;
 }
 

@@ -28,7 +28,7 @@ def test_what_is_computed_is_explained(replay, tmp_path, kernel, kind, place):
     samples = problem.tensors["offset"].size // 2
     values = problem.gradients(kind, np.random.default_rng(1).permutation(samples))
     write_capture(tmp_path / "a.h5", problem.call(kernel, values))
-    found = judged(replay, tmp_path / "a.h5", "--atol", "0", "--rtol", "0", "--mode", "float64")
+    found = judged(replay, tmp_path / "a.h5", "--atol", "0", "--rtol", "0")
     verdict, exact = found["verdict"], problem.gradients(np.float64)
     assert verdict["at_fault"] != "observed" and "implementation_error" not in verdict["causes"], verdict
     for finding in found["invocations"][0]["findings"]:
