@@ -15,7 +15,8 @@
 namespace msda::record {
 namespace {
 
-// Files of adapters hold regular expressions, which take stack, and this thread may have little.
+// Definitions of operators and files of adapters hold regular expressions, which take stack, and this thread may have
+// little.
 const adapters::Adapter* find_adapter(const std::string& name) {
   const adapters::Adapter* match = nullptr;
   const auto find = [&] {
@@ -23,10 +24,8 @@ const adapters::Adapter* find_adapter(const std::string& name) {
       if (match == nullptr && adapter->matches(name)) match = adapter;
     }
   };
-  if (config().adapters.empty()) {
-    find();
-  } else if (!on_own_thread(find)) {
-    warn("kernel " + name + " is not recorded: no thread can be started to compare it with the files of adapters");
+  if (!(config().adapters.empty() ? on_enough_stack(find) : on_own_thread(find))) {
+    warn("kernel " + name + " is not recorded: no thread can be started to compare it with those of the adapters");
   }
   return match;
 }

@@ -1,11 +1,13 @@
 #include "recorder/preload/session/asked_adapters.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/adapters/user.h"
 #include "recorder/preload/session/config.h"
+#include "recorder/preload/session/own_thread.h"
 #include "recorder/preload/session/warn.h"
 
 namespace msda::record {
@@ -30,7 +32,11 @@ std::span<const adapters::Adapter* const> asked_adapters() noexcept {
   try {
     using Adapters = std::vector<const adapters::Adapter*>;
     static constinit MadeOnce<const Adapters> all;
-    return all.get([] { return std::make_unique<const Adapters>(read_asked_adapters()); });
+    return all.get([] {
+      Adapters read;  // files and definitions, which takes stack
+      if (!on_enough_stack([&] { read = read_asked_adapters(); })) read = read_asked_adapters();
+      return std::make_unique<const Adapters>(std::move(read));
+    });
   } catch (...) {  // no memory
     return {};
   }
