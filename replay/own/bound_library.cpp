@@ -194,6 +194,14 @@ void BoundLibrary::terms(size_t output, int64_t flat, const OwnCells& cells, con
   }
 }
 
+void BoundLibrary::reads(size_t output, int64_t flat, const OwnCells& cells, const analysis::VisitRead& visit) const {
+  OwnDefinition::reads(output, flat, cells, visit);
+  if (!has_coordinates(output)) return;
+  for (const LibraryCoordinate& coordinate : call().coordinates(output, flat)) {
+    visit(analysis::OwnTerm::Input{coordinate.input, coordinate.place});
+  }
+}
+
 int64_t BoundLibrary::term_count(size_t output) const {
   const auto has_data = [](const analysis::NamedTensor& input) { return static_cast<bool>(input.tensor); };
   return std::ranges::all_of(inputs_, has_data) ? table(output).terms : 0;

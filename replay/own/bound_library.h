@@ -31,6 +31,9 @@ class BoundLibrary final : public analysis::OwnDefinition {
   double computed(const analysis::Axis& axis, msda_dtype type) const override;
   void terms(size_t output, int64_t flat, const analysis::OwnCells& cells, const analysis::Precision& precision,
              const analysis::VisitTerm& visit) const override;
+  // Visits the locations of its coordinates, too.
+  void reads(size_t output, int64_t flat, const analysis::OwnCells& cells,
+             const analysis::VisitRead& visit) const override;
   // 0 of what has no data.
   int64_t term_count(size_t output) const override;
   std::string name_of_term(size_t output, int64_t number) const override;

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from .command import CommandError, Page, replay, report, run
     from .own import Operator, operator
     from .reading import Call, OpenCapture, Tensor, open_capture
+    from .recording import record
     from .results import Finding, Findings, RunResult
     from .save import save_call
     from .surveys import Survey, SurveyedKernel, survey
-    from .torch.recording import record
     from .trails import Trail, TrailRow, trail
 
 __version__ = "0.2.0"  # of the whole project: CMakeLists.txt reads this line
@@ -23,10 +23,10 @@ _MODULES = {
     "command": ("CommandError", "Page", "replay", "report", "run"),
     "own": ("Operator", "operator"),
     "reading": ("Call", "OpenCapture", "Tensor", "open_capture"),
+    "recording": ("record",),
     "results": ("Finding", "Findings", "RunResult"),
     "save": ("save_call",),
     "surveys": ("Survey", "SurveyedKernel", "survey"),
-    "torch.recording": ("record",),
     "trails": ("Trail", "TrailRow", "trail"),
 }
 __all__ = [

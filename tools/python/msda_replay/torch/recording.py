@@ -1,11 +1,10 @@
-"""record: a capture of PyTorch's operators, from Python, on a CPU or a GPU, without a preloaded library."""
+"""Sees the calls of PyTorch's operators, on a CPU or a GPU, without a preloaded library, and makes invocations of them."""
 
 import collections
-import os
 import sys
 import threading
 import warnings
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -13,7 +12,7 @@ from torch.utils.module_tracker import ModuleTracker
 
 from ..capture import BFloat16, Invocation, check_target, write_capture
 from ..memory import free_memory
-from .recorded import Described, Refused, all_calls
+from .recorded import Refused, all_calls
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64)
 _SHARE = 4  # of the free memory
@@ -31,7 +30,7 @@ def _bytes_of(tensors):
 class _Calls(TorchDispatchMode):
     """Sees each call before it reaches its kernel. What goes wrong here is a warning, and never the program's error."""
 
-    def __init__(self, owner: "record"):
+    def __init__(self, owner: "Recorder"):
         super().__init__()
         self._owner = owner
         self._describe = all_calls()
@@ -46,52 +45,32 @@ class _Calls(TorchDispatchMode):
         return returned
 
 
-class record:
-    """Records the calls of operators that msda-replay knows (docs/operators.md) while it is entered, forward and backward, and writes them
-    to a capture at its end, also when an exception ends it:
+class Recorder:
+    """What `record` does with PyTorch: begin() and end() enclose the calls."""
 
-        with msda_replay.record("x.h5"):
-            loss.backward()
-
-    `max_bytes` bounds what is kept until then (a quarter of the free memory); calls beyond it are not recorded. Afterwards `calls` is the
-    number of recorded calls, and `left_out` says how many others were not recorded, by their reasons. Raises CaptureError if the file
-    exists, unless `overwrite`, or cannot be written."""
-
-    def __init__(self, path: Union[str, os.PathLike[str]], *, overwrite: bool = False, max_bytes: Optional[int] = None):
-        self.path = os.fspath(path)
+    def __init__(self, path: str, overwrite: bool, max_bytes: Optional[int]):
+        check_target(path, overwrite)
         self.left_out: Dict[str, int] = collections.Counter()
-        self._overwrite = overwrite
+        self.invocations: List[Invocation] = []
+        self._path, self._overwrite = path, overwrite
         self._left = max_bytes if max_bytes is not None else free_memory() // _SHARE
-        self._invocations: List[Invocation] = []
-        self._seed: Optional[int] = None
-        self._lock = threading.Lock()  # backward passes run in threads of their own
-        self._mode: Any = None
-        self._modules: Any = None
-
-    @property
-    def calls(self) -> int:
-        return len(self._invocations)
-
-    def __repr__(self) -> str:
-        return f"<record {self.path}: {self.calls} call{'s' * (self.calls != 1)}>"
-
-    def __enter__(self) -> "record":
-        check_target(self.path, self._overwrite)
         self._seed = torch.initial_seed()
+        self._lock = threading.Lock()  # backward passes run in threads of their own
         self._modules, self._mode = ModuleTracker(), _Calls(self)
+
+    def begin(self) -> None:
         self._modules.__enter__()
         self._mode.__enter__()
-        return self
 
-    def __exit__(self, kind, error, trace) -> None:
+    def end(self, kind: Any, error: Any, trace: Any) -> None:
         self._mode.__exit__(kind, error, trace)
         self._modules.__exit__(kind, error, trace)
         seeds = [{"source": "torch_cpu", "value": self._seed & (2**64 - 1)}]
         libraries = {"torch": torch.__version__, "Python": sys.version.split()[0]}
-        write_capture(self.path, self._invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, self._overwrite)
-        if not self._invocations:
+        write_capture(self._path, self.invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, self._overwrite)
+        if not self.invocations:
             reasons = "".join(f"; {count} {reason}" for reason, count in self.left_out.items())
-            warnings.warn(f"{self.path}: no call of an operator that msda-replay knows{reasons}", stacklevel=2)
+            warnings.warn(f"{self._path}: no call of an operator that msda-replay knows{reasons}", stacklevel=3)
 
     def _leave_out(self, name: str, reason: str) -> None:
         with self._lock:
@@ -143,9 +122,7 @@ class record:
             invocation = Invocation(inputs, outputs, dialect="", kernel=name, outputs_before=before, facts=facts)
             with self._lock:
                 self._left -= sum(array.nbytes for array in outputs.values())
-                self._invocations.append(invocation)
+                self.invocations.append(invocation)
         except Exception as error:
             self._leave_out(name, f"has results that could not be read: {type(error).__name__}: {' '.join(str(error).split())}")
 
-
-__all__ = ["Described", "record"]
