@@ -197,7 +197,7 @@ class TestRunning:
 
     def test_a_package_without_the_command(self, tmp_path):
         """Away from the source tree, and on the PATH."""
-        subprocess.run(["cp", "-r", str(SOURCE / "tools" / "python" / "msda_replay"), str(tmp_path)], check=True)
+        subprocess.run(["cp", "-rL", str(SOURCE / "tools" / "python" / "msda_replay"), str(tmp_path)], check=True)
         (tmp_path / "bin").mkdir()
         environment = {name: value for name, value in os.environ.items() if name not in ("MSDA_REPLAY", "MSDA_BUILD")}
         environment.update(PATH=str(tmp_path / "bin"), PYTHONPATH=str(tmp_path))
