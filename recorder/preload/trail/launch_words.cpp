@@ -65,11 +65,11 @@ LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory, const
   const bool has_earlier = earlier.words != nullptr && earlier.parameters.size() == words.bytes.size();
   size_t pointer = 0;  // of the earlier launch
   for (size_t at = 0; at + kWord <= words.bytes.size(); at += kWord) {
-    const uint64_t word = word_at(words.bytes, at);
+    const uint64_t word = word_in(words.bytes, at);
     constexpr uint64_t kLeast = uint64_t{1} << 32;  // below that no driver has memory that several devices see
     if (word < kLeast) continue;
-    if (has_earlier && word_at(earlier.parameters, at) == word) {
-      if (word_at(earlier.words->bytes, at) == word) continue;  // no address
+    if (has_earlier && word_in(earlier.parameters, at) == word) {
+      if (word_in(earlier.words->bytes, at) == word) continue;  // no address
       const auto& pointers = earlier.words->pointers;
       while (pointer < pointers.size() && pointers[pointer].offset < at) ++pointer;
       if (pointer < pointers.size() && pointers[pointer].offset == at) words.pointers.push_back(pointers[pointer]);

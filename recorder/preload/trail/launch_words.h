@@ -15,7 +15,7 @@ namespace msda::record {
 
 inline constexpr size_t kWord = sizeof(uint64_t);
 // Returns the word at this offset; bytes beyond the end count as 0.
-inline uint64_t word_at(std::span<const std::byte> bytes, size_t offset) {
+inline uint64_t word_in(std::span<const std::byte> bytes, size_t offset) {
   uint64_t word = 0;
   std::memcpy(&word, bytes.data() + offset, std::min(kWord, bytes.size() - offset));
   return word;

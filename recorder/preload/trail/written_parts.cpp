@@ -44,7 +44,7 @@ size_t words_in(const std::vector<std::byte>& bytes) { return (bytes.size() + kW
 uint64_t hash_of(const std::vector<std::byte>& bytes) {
   uint64_t hash = bytes.size();
   for (size_t i = 0; i < words_in(bytes); ++i) {
-    hash = (hash ^ word_at(bytes, i * kWord)) * 0x9E3779B97F4A7C15;
+    hash = (hash ^ word_in(bytes, i * kWord)) * 0x9E3779B97F4A7C15;
     hash ^= hash >> 29;
   }
   return hash;
@@ -149,8 +149,8 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
                                                                         const LaunchWords& words) {
   std::vector<std::pair<uint32_t, uint64_t>> changes;
   for (size_t i = 0; i < words_in(words.bytes); ++i) {
-    const uint64_t word = word_at(words.bytes, i * kWord);
-    if (word != word_at(variant.bytes, i * kWord)) changes.emplace_back(i * kWord, word);
+    const uint64_t word = word_in(words.bytes, i * kWord);
+    if (word != word_in(variant.bytes, i * kWord)) changes.emplace_back(i * kWord, word);
   }
   return changes;
 }
@@ -159,7 +159,7 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
 bool LaunchVariant::has(const std::vector<std::byte>& words) const {
   if (words.size() != bytes.size()) return false;
   for (size_t i = 0; i < words_in(bytes); ++i) {
-    const bool is_other = word_at(bytes, i * kWord) != word_at(words, i * kWord);
+    const bool is_other = word_in(bytes, i * kWord) != word_in(words, i * kWord);
     if (is_other && (is_indifferent_.empty() || !is_indifferent_[i])) return false;
   }
   return true;
@@ -192,7 +192,7 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
   int sizes = 0;
   bool are_seen = true, are_sizes = true;
   for (size_t i = 0; i < words_in(joining.bytes); ++i) {
-    const uint64_t a = word_at(joining.bytes, i * kWord), b = word_at(kind.bytes, i * kWord);
+    const uint64_t a = word_in(joining.bytes, i * kWord), b = word_in(kind.bytes, i * kWord);
     if (a == b || indifferent[i]) continue;
     indifferent[i] = true;
     const bool is_address = a == spool::TrailRow::kAddress || b == spool::TrailRow::kAddress;
