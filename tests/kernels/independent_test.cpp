@@ -101,8 +101,9 @@ TEST(ClosedForm, LinearRamp) {
       for (int64_t i = 0; i < sizes.B * height * width * sizes.M * sizes.D; ++i) {
         const int64_t d = i % sizes.D, m = i / sizes.D % sizes.M, pixel = i / sizes.D / sizes.M % (height * width);
         const int64_t b = i / sizes.D / sizes.M / (height * width);
-        const double v = coefficient(m, d, 0) + coefficient(m, d, 1) * static_cast<double>(pixel % width) +
-                         coefficient(m, d, 2) * static_cast<double>(pixel / width);
+        const int64_t row = pixel / width, column = pixel % width;
+        const double v = coefficient(m, d, 0) + coefficient(m, d, 1) * static_cast<double>(column) +
+                         coefficient(m, d, 2) * static_cast<double>(row);
         problem.value.set(((b * sizes.S() + start + pixel) * sizes.M + m) * sizes.D + d, v);
       }
       start += int64_t{height} * width;
