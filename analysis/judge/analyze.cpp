@@ -254,10 +254,13 @@ class Analysis {
   // Returns whether the gradient shows which conventions a side used. A single wrong sample reaches many elements of a
   // scattered gradient, so such a gradient counts only if all others are 0, as where samples read the nearest pixel.
   bool shows_conventions(Gradient gradient) const {
-    const auto shows_nothing = [this](Gradient beside) {
-      return beside.scattered() || (is_zero(material_.float64.of(beside)) && is_zero(recorded_.of(beside)));
-    };
-    return !gradient.scattered() || std::ranges::all_of(call().gradients(), shows_nothing);
+    if (!gradient.scattered()) return true;
+    if (!scattered_alone_shows_) {  // all elements are read: once
+      scattered_alone_shows_ = std::ranges::all_of(call().gradients(), [this](Gradient beside) {
+        return beside.scattered() || (is_zero(material_.float64.of(beside)) && is_zero(recorded_.of(beside)));
+      });
+    }
+    return *scattered_alone_shows_;
   }
 
   // Returns elements of the recorded side against another one that are out of tolerance; -1 if they were not compared.
@@ -421,6 +424,7 @@ class Analysis {
   Chances by_chance_{};
   Examiner examiner_;
   Report report_;
+  mutable std::optional<bool> scattered_alone_shows_;
   double mean_[kMostGradients] = {};  // magnitude of the recorded gradients, where nobody set a tolerance
   std::set<int64_t> only_16_bits_[kMostGradients];
   bool searched_[2][kMostGradients] = {};  // for a narrowing: the recorded side and the reference, by gradient

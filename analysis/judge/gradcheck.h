@@ -2,9 +2,9 @@
 //
 // Along a sample's coordinate the forward pass is smooth between multiples of half a pixel: cells, clips, reflections
 // and skipped samples begin and end there. Differences are taken within such a piece, with a step that is a part of a
-// pixel, through four points, which is exact but for rounding for polynomials up to the third degree: all
-// that operators have between samples. Where a coordinate lies on a kink within its rounding error, each side has its
-// own derivative, and an analytic gradient may be any of them or lie between.
+// pixel, through four points, which is exact but for rounding for polynomials up to the third degree: all that
+// operators have between samples. Where a coordinate lies on a kink within its rounding error, each side has its own
+// derivative, and an analytic gradient may be any of them or lie between.
 #pragma once
 
 #include <optional>

@@ -76,12 +76,10 @@ Place OwnCall::exact_place(const ElementId& id) const {
 }
 
 Place OwnCall::computed_place(const ElementId& id, msda_dtype type) const {
-  Place place = exact_place(id);
-  size_t i = 0;
+  Place place;
   for (const Axis& axis : axes(id)) {
     const auto computed = evaluations(axis, type);
-    if (!computed.empty()) place[i] = computed.front().landing;
-    ++i;
+    place.push_back(computed.empty() ? landings(axis, Precision::of(MSDA_FLOAT64)).front() : computed.front().landing);
   }
   return place;
 }

@@ -55,7 +55,7 @@ class LaunchMemo {
   std::shared_ptr<FoundLaunch> find(uint64_t words_version);
   // Returns the last launch of this kernel and configuration, whatever its parameters; null as find() does.
   std::shared_ptr<FoundLaunch> find_alike(uint64_t words_version) const;
-  // Returns the parameters of a launch that is remembered, as parameters() does of the one that comes.
+  // Returns the parameters of a launch from find_alike(), as parameters() does of the one that comes.
   std::span<const std::byte> parameters_of(const FoundLaunch& launch) const {
     return std::span(launch.key).subspan(kHeader, bytes_);
   }

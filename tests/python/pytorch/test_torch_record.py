@@ -202,3 +202,46 @@ def test_trouble_of_the_recorder_is_not_the_programs(tmp_path, monkeypatch):
         record, returned, calls = recorded(tmp_path / "x.h5", CALLS["rows"][0])
     assert returned.shape == (8, 3) and calls == []
     assert dict(record.left_out) == {"aten::index_put could not be read: ZeroDivisionError: division by zero": 1}
+
+
+def test_nothing_is_computed_while_a_graph_is_captured(tmp_path, monkeypatch):
+    """Not even what is needed to see whether the call can be recorded."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    with pytest.warns(UserWarning, match="is captured in a CUDA graph"):
+        record, _, calls = recorded(tmp_path / "x.h5", lambda: random(6).index_put((indices(6, 3),), random(3)))
+    assert calls == [] and record.left_out == {"aten::index_put is captured in a CUDA graph": 1}
+
+
+def test_cuda_is_not_begun(tmp_path, monkeypatch):
+    """A program on the CPU must not get a context of the GPU, as it could then not fork."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: 1 / 0)
+    record, _, calls = recorded(tmp_path / "x.h5", CALLS["index_add"][0])
+    assert len(calls) == 1 and record.left_out == {}
+
+
+def test_tensors_without_data_are_left_out(tmp_path):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def work():
+        with FakeTensorMode():
+            return torch.zeros(6, 5).index_add(0, torch.zeros(3, dtype=torch.int64), torch.zeros(3, 5))
+
+    _, _, calls = recorded(tmp_path / "x.h5", lambda: (work(), CALLS["index_add"][0]()))
+    assert len(calls) == 1
+
+
+def test_a_file_that_cannot_be_written_hides_no_exception(tmp_path, monkeypatch):
+    from msda_replay.torch import recording
+
+    def full(*_):
+        raise msda_replay.CaptureError("x.h5: no room")
+
+    monkeypatch.setattr(recording, "write_capture", full)
+    with pytest.warns(UserWarning, match="no room"), pytest.raises(ZeroDivisionError):
+        with msda_replay.record(tmp_path / "x.h5"):
+            CALLS["index_add"][0]()
+            1 / 0  # noqa: B018 (the program's mistake)
+    with pytest.raises(msda_replay.CaptureError, match="no room"):
+        recorded(tmp_path / "y.h5", CALLS["index_add"][0])

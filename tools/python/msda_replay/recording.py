@@ -13,7 +13,8 @@ class record:
 
     `max_bytes` bounds what is kept until then (a quarter of the free memory); calls beyond it are not recorded. Afterwards `calls` is the
     number of recorded calls, and `left_out` says how many others were not recorded, by their reasons. Raises CaptureError if the file
-    exists, unless `overwrite`, or cannot be written; ModuleNotFoundError without PyTorch 2.4 or later."""
+    exists, unless `overwrite`, or cannot be written (which is a warning where the program's own exception ends it); ModuleNotFoundError
+    without PyTorch 2.4 or later."""
 
     def __init__(self, path: Union[str, os.PathLike[str]], *, overwrite: bool = False, max_bytes: Optional[int] = None):
         self.path = os.fspath(path)

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.module_tracker import ModuleTracker
 
-from ..capture import BFloat16, Invocation, check_target, write_capture
+from ..capture import BFloat16, CaptureError, Invocation, check_target, write_capture
 from ..memory import free_memory
 from .recorded import Refused, all_calls
 
@@ -28,7 +28,7 @@ def _bytes_of(tensors):
 
 
 class _Calls(TorchDispatchMode):
-    """Sees each call before it reaches its kernel. What goes wrong here is a warning, and never the program's error."""
+    """Sees each call before it reaches its kernel. What goes wrong here is a call left out, and never the program's error."""
 
     def __init__(self, owner: "Recorder"):
         super().__init__()
@@ -38,7 +38,7 @@ class _Calls(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         describe = self._describe.get(func._schema.name)
-        begun = self._owner._begin(func, describe, args, kwargs) if describe is not None else None
+        begun = self._owner._begin(func, describe, types, args, kwargs) if describe is not None else None
         returned = func(*args, **kwargs)
         if begun is not None:
             self._owner._end(begun, returned)
@@ -67,7 +67,12 @@ class Recorder:
         self._modules.__exit__(kind, error, trace)
         seeds = [{"source": "torch_cpu", "value": self._seed & (2**64 - 1)}]
         libraries = {"torch": torch.__version__, "Python": sys.version.split()[0]}
-        write_capture(self._path, self.invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, self._overwrite)
+        try:
+            write_capture(self._path, self.invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, self._overwrite)
+        except CaptureError as trouble:
+            if error is None:
+                raise
+            warnings.warn(str(trouble), stacklevel=3)  # the program's own error is what its user has to see
         if not self.invocations:
             reasons = "".join(f"; {count} {reason}" for reason, count in self.left_out.items())
             warnings.warn(f"{self._path}: no call of an operator that msda-replay knows{reasons}", stacklevel=3)
@@ -80,9 +85,14 @@ class Recorder:
         """The innermost module, by its path in the model."""
         return max(self._modules.parents - {"Global"}, key=len, default="")
 
-    def _begin(self, func, describe, args, kwargs):
+    def _begin(self, func, describe, types, args, kwargs):
         name = func._schema.name
         try:
+            # Before anything is computed of the tensors: a graph that is captured must not get more nodes.
+            if types:
+                raise Refused(f"has tensors of the class {types[0].__name__}, which may have no data")
+            if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+                raise Refused("is captured in a CUDA graph")
             schema = func._schema.arguments
             call = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
             call.update({argument.name: value for argument, value in zip(schema, args)}, **kwargs)
@@ -100,12 +110,10 @@ class Recorder:
 
     def _refusal(self, tensors) -> str:
         for key, tensor in tensors.items():
-            if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
-                return f"has a {key} that is {type(tensor).__name__}, not a tensor with data"
+            if tensor.layout != torch.strided:
+                return f"has a {key} that is sparse"
             if tensor.dtype not in _TYPES:
                 return f"has a {key} in {str(tensor.dtype).removeprefix('torch.')}"
-        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            return "is captured in a CUDA graph"
         with self._lock:
             if _bytes_of(tensors) > self._left:
                 return "needs more memory than max_bytes leaves"
@@ -116,9 +124,8 @@ class Recorder:
         name, described, inputs, before = begun
         try:
             outputs = {key: _copied(tensor) for key, tensor in described.results(returned).items()}
-            facts = {**described.facts, "label": self._label()}
-            if not facts["label"]:
-                del facts["label"]
+            label = self._label()
+            facts = {**described.facts, **({"label": label} if label else {})}
             invocation = Invocation(inputs, outputs, dialect="", kernel=name, outputs_before=before, facts=facts)
             with self._lock:
                 self._left -= sum(array.nbytes for array in outputs.values())
