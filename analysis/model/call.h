@@ -80,11 +80,11 @@ class Call : public Dependencies, public Shrinkable, public Simulation, public W
   virtual std::shared_ptr<const Call> outline() const = 0;
 
   // --- Coordinates. Returns the axes of the sample that an element belongs to; none for scattered gradients.
-  virtual Axes axes(const ElementId& id) const = 0;
-  virtual Coordinate coordinate(const Axis& axis, const Precision& precision) const = 0;
-  virtual Landings landings(const Axis& axis, const Precision& precision) const = 0;
+  virtual Axes axes(const ElementId&) const { return {}; }
+  virtual Coordinate coordinate(const Axis& axis, const Precision&) const { return {axis.location, 0}; }
+  virtual Landings landings(const Axis&, const Precision&) const { return {}; }
   // Evaluates in float32, or in float64 for float64 arithmetic. The first evaluation is that of our own kernels.
-  virtual std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const = 0;
+  virtual std::vector<Evaluation> evaluations(const Axis&, msda_dtype) const { return {}; }
 
   // --- Values.
   virtual std::unique_ptr<Cache> new_cache() const { return std::make_unique<Cache>(); }

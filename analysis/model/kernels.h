@@ -16,13 +16,14 @@ class Kernels {
   virtual ~Kernels() = default;
 
   // Intermediate tensors whose precision the mode `mixed` chooses, in the order of msda_options::float64_stages.
-  virtual std::span<const char* const> float64_stages() const = 0;
+  virtual std::span<const char* const> float64_stages() const { return {}; }
   // Computes the gradients into `results`, by place, on the CPU. Throws std::bad_alloc, or std::runtime_error with
   // libmsda's message.
   virtual void run_kernels(const msda_options& options, std::span<const Tensor> results) const = 0;
   // Returns the same for a GPU; null if there are no kernels for one.
-  virtual std::unique_ptr<DeviceCall> device_call(const msda_options& options,
-                                                  std::span<const Tensor> results) const = 0;
+  virtual std::unique_ptr<DeviceCall> device_call(const msda_options&, std::span<const Tensor>) const {
+    return nullptr;
+  }
 };
 
 }  // namespace msda::analysis

@@ -37,16 +37,15 @@ void InterpolateCall::take_sizes() {
   axes_count = static_cast<int>(rank) - 2;
   N = grad_output.shape[0];
   C = grad_output.shape[1];
-  from_ = to_ = {1, 1, N * C, 1, 1};
+  PlaceLayout from{1, 1, N * C, 1, 1}, to = from;
+  ScatterNames names{"output pixel", corner_names(), {}, nullptr};
   for (int axis = 0; axis < axes_count; ++axis) {
     sides[axis].out = grad_output.shape[rank - 1 - static_cast<size_t>(axis)];
-    from_.minor *= sides[axis].out;
-    to_.minor *= sides[axis].in;
+    from.minor *= sides[axis].out;
+    to.minor *= sides[axis].in;
+    if (!is_nearest()) names.weights.push_back(fmt::format("w{}", axis_name(static_cast<size_t>(axis))));
   }
-  weights_change_sign_ = mode == ResizeMode::kCubic;
-  names_ = {"output pixel", corner_names(), {}, nullptr};
-  for (int axis = 0; !is_nearest() && axis < axes_count; ++axis)
-    names_.weights.push_back(fmt::format("w{}", axis_name(static_cast<size_t>(axis))));
+  set_layouts(from, to, std::move(names));
 }
 
 Index InterpolateCall::shape_of(Gradient) const {
@@ -144,47 +143,25 @@ void InterpolateCall::send_exactly(int64_t from_place, const Precision& coordina
   }
 }
 
-std::vector<Cut> InterpolateCall::cuts() const { return {{"batch", "N", N}, {"channel", "C", C}}; }
-
-Kept InterpolateCall::kept_of(std::string_view tensor, const Kept& kept) const {
-  Kept result{kept[0], kept[1]};
-  for (int axis = axes_count - 1; axis >= 0; --axis) {
-    result.push_back(all_indices(tensor == "grad_output" ? sides[axis].out : sides[axis].in));
-  }
-  return result;
-}
-
-std::vector<int64_t> InterpolateCall::cut_indices(const ElementId& id) const {
-  const Coordinates at = coordinates_of(id.gradient, id.flat);
-  return {at[0], at[1]};
-}
-
-std::shared_ptr<const Call> InterpolateCall::with_inputs(std::span<const OwnedTensor> given) const {
-  const Tensor view = tensor_named(given, "grad_output").view();
-  return with_values({&view, 1});
+std::vector<int> InterpolateCall::cuts_of(std::string_view) const {
+  std::vector<int> all{0, 1};
+  all.resize(2 + static_cast<size_t>(axes_count), -1);
+  return all;
 }
 
 Slices InterpolateCall::slices(const CallSizes& sizes_given) const {
   if (sizes_given.heads) throw std::invalid_argument("interpolate has no heads");
   if (sizes_given.queries) throw std::invalid_argument("interpolate has no queries");
-  auto slice = std::make_shared<InterpolateCall>(*this);
-  slice->grad_output.data = nullptr;
-  slice->grad_output.shape[0] = 1;
-  slice->take_sizes();
-  return {sizes_given.batch.value_or(N), slice};
+  Tensor of_batch{nullptr, grad_output.dtype, grad_output.shape};
+  of_batch.shape[0] = 1;
+  return {sizes_given.batch.value_or(N), with_tensors({of_batch})};
 }
 
-std::shared_ptr<const Call> InterpolateCall::with_values(std::span<const Tensor> new_values) const {
+std::shared_ptr<const Call> InterpolateCall::with_tensors(std::vector<Tensor> tensors) const {
   auto call = std::make_shared<InterpolateCall>(*this);
-  call->grad_output = new_values[0];
+  call->grad_output = tensors[0];
   call->take_sizes();
   return call;
-}
-
-std::shared_ptr<const Call> InterpolateCall::outline() const {
-  auto copy = std::make_shared<InterpolateCall>(*this);
-  copy->grad_output.data = nullptr;
-  return copy;
 }
 
 }  // namespace msda::analysis

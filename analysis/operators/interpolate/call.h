@@ -69,6 +69,7 @@ struct InterpolateCall final : ImageScatterCall {
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
   void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const override;
   Precision coordinate_precision(const Precision& rest) const override;
+  bool weights_change_sign() const override { return mode == ResizeMode::kCubic; }
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
   std::vector<Alternative> alternatives() const override;
@@ -79,21 +80,17 @@ struct InterpolateCall final : ImageScatterCall {
   Coordinate coordinate(const Axis& axis, const Precision& precision) const override;
   Landings landings(const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
-  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
-                  Cache& cache) const override;
+  void terms(const ElementId& id, const Place& place, const Precisions& precisions, Cache& cache,
+             const VisitTerm& visit) const override;
 
-  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
-  std::vector<Cut> cuts() const override;
-  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
-  std::vector<int64_t> cut_indices(const ElementId& id) const override;
-
+  std::vector<Cut> cuts() const override { return {{"batch", "N", N}, {"channel", "C", C}}; }
+  std::vector<int> cuts_of(std::string_view tensor) const override;
+  std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const override;
   Slices slices(const CallSizes& sizes) const override;
-  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
 
   std::string operator_name() const override { return "interpolate"; }
   std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
-  std::shared_ptr<const Call> outline() const override;
 
   // From grad_output and `sides`.
   void take_sizes();

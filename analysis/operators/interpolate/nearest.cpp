@@ -100,9 +100,9 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Axis& axis, msda_dtyp
   return all;
 }
 
-Element InterpolateCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
-                                 const Narrowing* narrowing, Cache& cache) const {
-  if (!is_nearest()) return ScatterCall::element(id, place, precisions, narrowing, cache);
+void InterpolateCall::terms(const ElementId& id, const Place& place, const Precisions& precisions, Cache& cache,
+                            const VisitTerm& visit) const {
+  if (!is_nearest()) return ScatterCall::terms(id, place, precisions, cache, visit);
   const auto at = to_.at(id.flat);
   Readers along[3] = {{0, 1}, {0, 1}, {0, 1}};
   int64_t rest = at.place;
@@ -111,22 +111,17 @@ Element InterpolateCall::element(const ElementId& id, const Place& place, const 
     along[axis] = readers(sides[axis], rest % sides[axis].in, kNearestVariants[way]);
     rest /= sides[axis].in;
   }
-  SumBound sum;
-  Element element;
+  Term term;
+  term.inputs.push_back({});
   for (int64_t z = along[2].first; z < along[2].end; ++z) {
     for (int64_t y = along[1].first; y < along[1].end; ++y) {
       for (int64_t x = along[0].first; x < along[0].end; ++x) {
-        const int64_t pixel = (z * sides[1].out + y) * sides[0].out + x;
-        double number = grad_output.at(from_.flat({pixel, at.channel}));
-        if (narrowing != nullptr) number = narrowing->round(kGradOutput, number);
-        sum.add(number, 0, 1);
-        element.partials.add(number, std::abs(number));
+        term.number = (z * sides[1].out + y) * sides[0].out + x;
+        term.inputs[0].flat = from_.flat({term.number, at.channel});
+        visit(term);
       }
     }
   }
-  element.take_sum(sum, precisions.rest);
-  element.cancelled = sum.magnitude();
-  return element;
 }
 
 }  // namespace msda::analysis

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "analysis/model/evaluate.h"
 #include "analysis/numbers/compare.h"
 #include "analysis/operators/interpolate/call.h"
 
@@ -21,6 +22,7 @@ std::shared_ptr<InterpolateCall> without_scales(const InterpolateCall& call,
   for (int axis = 0; axis < call.axes_count; ++axis) {
     if (ignores(call.sides[axis])) changed->sides[axis].scale = 0;
   }
+  changed->take_sizes();
   return changed;
 }
 
@@ -102,7 +104,7 @@ NearestWay nearest_way_of(const Tensor& gradient, const Tensor& before, const He
     exact.emplace_back();
     off.push_back(0);
     for (const int64_t flat : some) {
-      exact.back().push_back(way->exact_value(flat, *cache));
+      exact.back().push_back(float64_value(*way, {way->gradient(), flat, {}}, *cache));
       off.back() += miss(flat, exact.back().back());
     }
   }

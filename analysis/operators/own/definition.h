@@ -6,7 +6,6 @@
 // sizes and coordinates is NaN, wherever the coordinates' own rounding may bring them.
 #pragma once
 
-#include <boost/container/static_vector.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,25 +14,14 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/model/call.h"
+#include "analysis/model/defined_call.h"
 #include "analysis/model/landing.h"
 #include "analysis/operators/own/expressions.h"
 #include "analysis/operators/own/schema.h"
 
 namespace msda::analysis {
 
-struct OwnTerm {
-  struct Input {
-    size_t tensor;  // among OwnDefinition::inputs()
-    int64_t flat;
-  };
-  boost::container::static_vector<Input, 4> inputs;
-  double weight = 1;
-  double error = 0;     // how far a kernel's weight may be from it
-  double computed = 1;  // the weight as a kernel computes it, each operation rounded; if exact, not yet rounded
-  int64_t number = 0;   // names it among the element's: name_of_term()
-};
-using VisitTerm = std::function<void(const OwnTerm&)>;
+using OwnTerm = Term;
 using VisitRead = std::function<void(const OwnTerm::Input&)>;
 
 class OwnDefinition {

@@ -20,9 +20,8 @@ void RoiAlignCall::take_sizes() {
     sides[axis] = input.shape[3 - axis];
     bins[axis] = grad_output.shape[3 - axis];
   }
-  from_ = {1, K, C, bins_of_box(), 1};
-  to_ = {1, N, C, sides[0] * sides[1], 1};
-  names_ = {"bin", {"y0,x0", "y0,x1", "y1,x0", "y1,x1"}, {"wx", "wy", "share"}, "count"};
+  set_layouts({1, K, C, bins_of_box(), 1}, {1, N, C, sides[0] * sides[1], 1},
+              {"bin", {"y0,x0", "y0,x1", "y1,x0", "y1,x1"}, {"wx", "wy", "share"}, "count"});
   auto first = std::make_shared<std::vector<int64_t>>(1, 0);
   for (int64_t box = 0; boxes && box < K; ++box) {
     first->push_back(first->back() + points_of(box, 0, arithmetic()) * points_of(box, 1, arithmetic()) * bins_of_box());
@@ -39,7 +38,7 @@ std::vector<NamedTensor> RoiAlignCall::inputs() const {
 
 bool RoiAlignCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
                                 const VisitInput& visit) const {
-  const ScatterTable& table = static_cast<ScatterCache&>(cache).exact(coordinate_precision(precision), way_of(place));
+  const ScatterTable& table = tables().exact(*this, precision, way_of(place));
   for (const auto& entry : table.entries(to_.at(id.flat).place)) {
     for (int64_t number = 0; number < 5; ++number) {
       if (visit("boxes", boxes, bin_of(entry.source).box * 5 + number)) return true;
@@ -50,22 +49,17 @@ bool RoiAlignCall::visit_inputs(const ElementId& id, const Place& place, const P
 
 std::vector<Cut> RoiAlignCall::cuts() const { return {{"box", "K", K}, {"channel", "C", C}}; }
 
-Kept RoiAlignCall::kept_of(std::string_view tensor, const Kept& kept) const {
-  if (tensor == "boxes") return {kept[0], all_indices(5)};
-  if (tensor == "grad_output") return {kept[0], kept[1], all_indices(bins[1]), all_indices(bins[0])};
-  return {all_indices(N), kept[1], all_indices(sides[1]), all_indices(sides[0])};
+std::vector<int> RoiAlignCall::cuts_of(std::string_view tensor) const {
+  if (tensor == "boxes") return {0, -1};
+  return {tensor == "grad_output" ? 0 : -1, 1, -1, -1};
 }
 
-std::vector<int64_t> RoiAlignCall::cut_indices(const ElementId& id) const {
-  return {-1, coordinates_of(id.gradient, id.flat)[1]};
-}
-
-std::shared_ptr<const Call> RoiAlignCall::with_inputs(std::span<const OwnedTensor> given) const {
+std::shared_ptr<const Call> RoiAlignCall::with_tensors(std::vector<Tensor> tensors) const {
   auto call = std::make_shared<RoiAlignCall>(*this);
-  call->grad_output = tensor_named(given, "grad_output").view();
-  call->boxes = tensor_named(given, "boxes").view();
+  call->grad_output = tensors[0];
+  call->boxes = tensors[1];
   call->input.shape[1] = call->grad_output.shape[1];
-  if (input) call->input = tensor_named(given, "input").view();
+  if (tensors.size() > 2) call->input = tensors[2];
   call->take_sizes();
   return call;
 }
@@ -85,22 +79,13 @@ Slices RoiAlignCall::slices(const CallSizes& given) const {
   if (given.batch || given.heads || given.queries) {
     throw std::invalid_argument("roi_align is simulated with its own boxes, and so with its own sizes");
   }
-  auto slice = std::make_shared<RoiAlignCall>(*this);
-  slice->grad_output.data = nullptr;
-  return {1, slice};
+  return DefinedCall::slices(given);
 }
 
-std::shared_ptr<const Call> RoiAlignCall::with_values(std::span<const Tensor> new_values) const {
-  auto call = std::make_shared<RoiAlignCall>(*this);
-  call->grad_output = new_values[0];
-  return call;
-}
-
-std::shared_ptr<const Call> RoiAlignCall::outline() const {
-  auto copy = std::make_shared<RoiAlignCall>(*this);
-  for (Tensor* tensor : {&copy->input, &copy->boxes, &copy->grad_output}) tensor->data = nullptr;
-  copy->ways_ = nullptr;
-  return copy;
+std::shared_ptr<const Call> RoiAlignCall::with_values(std::span<const Tensor> values) const {
+  std::vector<Tensor> tensors{values[0], boxes};
+  if (input) tensors.push_back(input);
+  return with_tensors(std::move(tensors));
 }
 
 std::vector<Convention> RoiAlignCall::convention_values() const {

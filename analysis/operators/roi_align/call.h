@@ -52,11 +52,10 @@ struct RoiAlignCall final : ImageScatterCall {
            "have, which no tolerance covers.";
   }
 
-  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   bool admits(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
-  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
-  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+  std::vector<int> cuts_of(std::string_view tensor) const override;
+  std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const override;
 
   // Boxes stay where they are.
   Slices slices(const CallSizes& sizes) const override;
@@ -65,7 +64,6 @@ struct RoiAlignCall final : ImageScatterCall {
   std::string operator_name() const override { return "roi_align"; }
   std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
-  std::shared_ptr<const Call> outline() const override;
 
   // More points than this, in all, are not looked at: what is done for each of them would take minutes.
   static constexpr int64_t kMostPoints = int64_t{1} << 22;

@@ -71,7 +71,7 @@ class ScatterAdditions final : public Additions {
 // Returns null if sums are divided in the end: their last bits are lost, and with them the order.
 std::unique_ptr<Additions> ScatterCall::additions(Gradient) const {
   for (int64_t target = 0; target < to().places(); ++target) {
-    if (divisor(target) != 1) return nullptr;
+    if (divisor(to().flat({target, 0}), {}) != 1) return nullptr;
   }
   return std::make_unique<ScatterAdditions>(*this);
 }

@@ -15,9 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/model/call.h"
-#include "analysis/model/forward.h"
-#include "analysis/model/hypotheses.h"
+#include "analysis/model/defined_call.h"
 #include "analysis/model/kernels.h"
 #include "analysis/model/stages.h"
 #include "analysis/operators/scatter/layout.h"
@@ -50,7 +48,9 @@ struct ScatterNames {
   const char* divisor = nullptr;         // of `count`, if kernels divide by it: the last factor is one over it then
 };
 
-class ScatterCall : public Call, public Stages, public Forward, public Hypotheses, public Kernels {
+class ScatterTables;
+
+class ScatterCall : public DefinedCall, public Stages, public Kernels {
  public:
   // --- What an operator says of itself.
   virtual const Tensor& source() const = 0;          // what is added, the first of inputs()
@@ -72,45 +72,33 @@ class ScatterCall : public Call, public Stages, public Forward, public Hypothese
   virtual int way_of(const Place&) const { return 0; }
   // Returns the precision that coordinates are computed in, where the rest has another.
   virtual Precision coordinate_precision(const Precision& rest) const { return rest; }
-  // Returns what is in the gradient without any source; nothing: 0, to which a kernel need not add.
-  virtual std::optional<double> held(int64_t /*flat*/) const { return std::nullopt; }
   // Returns what kernels begin the sum with, where the buffer held this before: they add to it, or it was zeroed for
   // them.
   virtual double start(int64_t /*flat*/, double before) const { return before; }
-  virtual double divisor(int64_t /*target*/) const { return 1; }
   virtual std::string target_text(int64_t target) const = 0;  // "row 3"
   virtual std::string sample_text(int64_t sample) const = 0;  // "source row 3"
-  // Mistakes that only this operator's kernels make.
-  virtual std::vector<Mistake> own_mistakes(const ElementId&, const Element&, Cache&) const { return {}; }
 
   Gradient gradient() const { return gradients().front(); }
-  // Returns the element in exact arithmetic, without its bound.
-  double exact_value(int64_t flat, Cache& cache) const;
+  ScatterTables& tables() const { return *tables_; }
 
   // --- What follows from it.
   bool has_narrow_kernels() const override { return true; }  // PyTorch's add 16-bit numbers up in their type
-  Axes axes(const ElementId&) const override { return {}; }
-  Coordinate coordinate(const Axis& axis, const Precision&) const override { return {axis.location, 0}; }
-  Landings landings(const Axis&, const Precision&) const override { return {}; }
-  std::vector<Evaluation> evaluations(const Axis&, msda_dtype) const override { return {}; }
 
-  std::unique_ptr<Cache> new_cache() const override;
-  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
-                  Cache& cache) const override;
-  Addends addends(const ElementId& id, Cache& cache) const override;
+  double number(const Term::Input& input) const override { return source().at(input.flat); }
+  void terms(const ElementId& id, const Place& place, const Precisions& precisions, Cache& cache,
+             const VisitTerm& visit) const override;
+  void computed_terms(const ElementId& id, Cache& cache, const VisitTerm& visit) const override;
+  std::string text_of_term(Gradient, int64_t number) const override;
+  std::vector<Mistake> last_mistakes(const ElementId& id, Cache& cache) const override;
+  // Returns the loss of the forward pass, which gathers: sum(source * gathered(x)).
+  Loss loss_at(const ElementId& id, double x) const override;
+  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
+                    const VisitInput& visit) const override;
 
   int64_t samples_of_family() const override { return sample_count(); }
   int64_t weights_of(Gradient, int64_t flat) const override { return to().at(flat).place; }
   std::unique_ptr<Additions> additions(Gradient gradient) const override;
-
-  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
-                    const VisitInput& visit) const override;
-
-  std::span<const char* const> float64_stages() const override { return {}; }
   void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
-  std::unique_ptr<DeviceCall> device_call(const msda_options&, std::span<const Tensor>) const override {
-    return nullptr;
-  }
 
   std::vector<Intermediate> intermediates() const override;
   int64_t sample_count() const override { return from().places(); }
@@ -119,23 +107,21 @@ class ScatterCall : public Call, public Stages, public Forward, public Hypothese
   std::vector<NamedAddend> named_addends(const ElementId& id, Cache& cache) const override;
   double scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const override;
 
-  std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
-                                const Precision& precision, Cache& cache) const override;
   bool names_fewest_changes() const override { return true; }
-  Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override {
     return names_.weights.empty() ? Steps{0} : kInterpolationWeights | kAddends;
   }
   const char* name_of(Step step) const override;
 
-  // Returns the loss of the forward pass, which gathers: sum(source * gathered(x)).
-  Loss loss_at(const ElementId& id, double x) const override;
-
  protected:
-  // Set where the sizes are.
+  // Sets what follows from the sizes.
+  void set_layouts(const PlaceLayout& from, const PlaceLayout& to, ScatterNames names);
+
   PlaceLayout from_, to_;
   ScatterNames names_;
-  bool weights_change_sign_ = false;
+
+ private:
+  std::shared_ptr<ScatterTables> tables_;  // of these sizes and this index
 };
 
 }  // namespace msda::analysis

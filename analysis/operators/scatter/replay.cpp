@@ -57,9 +57,9 @@ class ScatterReplay {
         options_(options),
         result_(result),
         numbers_(by_place<Real>(call.source(), call.from(), options.threads)),
-        cache_(call),
-        table_(options.mode == MSDA_MODE_FLOAT64 ? cache_.exact(call.coordinate_precision(Precision::of(MSDA_FLOAT64)))
-                                                 : cache_.computed()) {}
+        table_(options.mode == MSDA_MODE_FLOAT64
+                   ? call.tables().exact(call, call.coordinate_precision(Precision::of(MSDA_FLOAT64)))
+                   : call.tables().computed(call)) {}
 
   void run() const {
     const int64_t width = std::clamp<int64_t>(to_.all_channels(), 1, kMostChannels), height = kElements / width;
@@ -92,12 +92,11 @@ class ScatterReplay {
     for (int64_t i = 0; i < block.targets; ++i) {
       const int64_t target = block.target + i;
       const bool has_held = find_rows(block, target, work);
+      const double divisor = call_.divisor(to_.flat({target, block.channel}), {});
       double* const sums = work.sums.data() + i * block.channels;
       if (options_.mode == MSDA_MODE_FLOAT64) {
         add_exactly(block, has_held, work, sums);
-        if (const double divisor = call_.divisor(target); divisor != 1) {
-          for (int64_t c = 0; c < block.channels; ++c) sums[c] /= divisor;
-        }
+        for (int64_t c = 0; divisor != 1 && c < block.channels; ++c) sums[c] /= divisor;
         continue;
       }
       if (options_.mode == MSDA_MODE_ATOMIC) {
@@ -106,7 +105,7 @@ class ScatterReplay {
         add_as_tree(work.rows, block.channels, work.trees.data());
         std::ranges::copy_n(work.trees.begin(), block.channels, sums);
       }
-      const double scale = 1 / call_.divisor(target);
+      const double scale = 1 / divisor;
       for (int64_t c = 0; c < block.channels; ++c) sums[c] = static_cast<Real>(sums[c] * scale);
     }
     kernels::visit_dtype(
@@ -188,7 +187,6 @@ class ScatterReplay {
   const msda_options& options_;
   const Tensor& result_;
   std::unique_ptr<Real[]> numbers_;
-  ScatterCache cache_;
   const ScatterTable& table_;
 };
 

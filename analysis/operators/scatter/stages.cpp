@@ -76,7 +76,7 @@ std::vector<NamedAddend> ScatterCall::named_addends(const ElementId& id, Cache&)
 }
 
 double ScatterCall::scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const {
-  return mode == MSDA_MODE_FLOAT64 ? exact_value(id.flat, cache) : tree_sum_of(addends(id, cache), arithmetic());
+  return mode == MSDA_MODE_FLOAT64 ? float64_value(*this, id, cache) : tree_sum_of(addends(id, cache), arithmetic());
 }
 
 }  // namespace msda::analysis

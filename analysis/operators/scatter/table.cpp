@@ -23,35 +23,35 @@ ScatterTable::ScatterTable(int64_t targets, const std::function<void(const Put&)
   });
 }
 
-const ScatterTable& ScatterCache::exact(const Precision& coordinates, int way) {
+const ScatterTable& ScatterTables::exact(const ScatterCall& call, const Precision& coordinates, int way) {
   const std::lock_guard lock(mutex_);
   const std::pair key(coordinates.bits, way);
   if (const auto known = exact_.find(key); known != exact_.end()) return known->second;
   const auto visit_all = [&](const ScatterTable::Put& put) {
-    for (int64_t source = 0; source < call_.from().places(); ++source) {
-      const int64_t first = call_.from().of_place(source);
-      call_.send_exactly(source, coordinates, way, [&](const ExactContribution& contribution) {
+    for (int64_t source = 0; source < call.from().places(); ++source) {
+      const int64_t first = call.from().of_place(source);
+      call.send_exactly(source, coordinates, way, [&](const ExactContribution& contribution) {
         put(contribution.target, {source, first, contribution.weight, contribution.error, contribution.is_signed});
       });
     }
   };
-  return exact_.emplace(key, ScatterTable(call_.to().places(), visit_all)).first->second;
+  return exact_.emplace(key, ScatterTable(call.to().places(), visit_all)).first->second;
 }
 
-const ScatterTable& ScatterCache::computed() {
+const ScatterTable& ScatterTables::computed(const ScatterCall& call) {
   const std::lock_guard lock(mutex_);
   if (computed_) return *computed_;
-  const FactorArithmetic by = call_.factor_arithmetics().front();
-  const size_t factors = call_.names().weights.size();
+  const FactorArithmetic by = call.factor_arithmetics().front();
+  const size_t factors = call.names().weights.size();
   const auto visit_all = [&](const ScatterTable::Put& put) {
-    for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
-      call_.send(sample, by, [&](const Contribution& contribution) {
-        const int64_t first = call_.from().of_place(contribution.source);
+    for (int64_t sample = 0; sample < call.sample_count(); ++sample) {
+      call.send(sample, by, [&](const Contribution& contribution) {
+        const int64_t first = call.from().of_place(contribution.source);
         put(contribution.target, {contribution.source, first, product_of(contribution, factors, by.type)});
       });
     }
   };
-  return computed_.emplace(call_.to().places(), visit_all);
+  return computed_.emplace(call.to().places(), visit_all);
 }
 
 }  // namespace msda::analysis

@@ -39,19 +39,15 @@ class ScatterTable {
   std::vector<int64_t> begin_;
 };
 
-// The tables of a call, each made when it is first asked for. Thread-safe.
-class ScatterCache final : public Cache {
+// The tables of a call, each made when it is first asked for: all replays and comparisons share them. Thread-safe.
+class ScatterTables {
  public:
-  explicit ScatterCache(const ScatterCall& call) : call_(call), arithmetic_(call.arithmetic()) {}
-  msda_dtype arithmetic() const { return arithmetic_; }
   // In exact arithmetic; with weight 0 and its error for those sources that rounding alone brings to a target.
-  const ScatterTable& exact(const Precision& coordinates, int way = 0);
+  const ScatterTable& exact(const ScatterCall& call, const Precision& coordinates, int way = 0);
   // As our own replays add them, a source once for each of its samples.
-  const ScatterTable& computed();
+  const ScatterTable& computed(const ScatterCall& call);
 
  private:
-  const ScatterCall& call_;
-  const msda_dtype arithmetic_;
   std::mutex mutex_;
   std::map<std::pair<int, int>, const ScatterTable> exact_;  // by bits and way: a few
   std::optional<const ScatterTable> computed_;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include <utility>
 
 namespace msda::analysis {
 namespace {
@@ -23,10 +23,12 @@ void ScatterAddCall::take_sizes() {
   }
   rows_ = values.shape[static_cast<size_t>(dim)];
   by_rows_ = index.shape.size() == 1;
-  from_ = by_rows_ ? PlaceLayout{outer_, rows_, 1, 1, inner_} : PlaceLayout{1, outer_ * rows_ * inner_, 1, 1, 1};
-  to_ = by_rows_ ? PlaceLayout{outer_, dim_size, 1, 1, inner_} : PlaceLayout{1, outer_ * dim_size * inner_, 1, 1, 1};
-  names_ = {by_rows_ ? "source row" : "source element", {""}, {}, nullptr};
-  if (by_frequency) names_.weights = {"share"};
+  const auto layout = [&](int64_t rows) {
+    return by_rows_ ? PlaceLayout{outer_, rows, 1, 1, inner_} : PlaceLayout{1, outer_ * rows * inner_, 1, 1, 1};
+  };
+  ScatterNames names{by_rows_ ? "source row" : "source element", {""}, {}, nullptr};
+  if (by_frequency) names.weights = {"share"};
+  set_layouts(layout(rows_), layout(dim_size), std::move(names));
   auto counts = std::make_shared<std::vector<int64_t>>(static_cast<size_t>(to_.places()));
   for (int64_t source = 0; index && source < from_.places(); ++source) {
     if (const int64_t target = target_of(source); target >= 0) ++(*counts)[static_cast<size_t>(target)];
@@ -83,14 +85,19 @@ bool ScatterAddCall::visit_inputs(const ElementId& id, const Place& place, const
   return ScatterCall::visit_inputs(id, place, precision, cache, visit);
 }
 
-double ScatterAddCall::divisor(int64_t target) const {
+double ScatterAddCall::addends_in(int64_t target) const {
   const int64_t addends = mean ? count(target) + (include_self ? 1 : 0) : 1;
   return addends > 1 ? static_cast<double>(addends) : 1;
 }
 
+double ScatterAddCall::divisor(int64_t flat, const Place& place) const {
+  if (!place.empty() && place[0].region != 0) return most_counted();
+  return addends_in(to_.at(flat).place);
+}
+
 Axes ScatterAddCall::axes(const ElementId& id) const {
   const bool narrow = arithmetic_of(values.dtype) != values.dtype;
-  const double addends = divisor(to_.at(id.flat).place);
+  const double addends = divisor(id.flat, {});
   if (!narrow || addends <= most_counted()) return {};
   return {{addends, 0, values.dtype}};
 }
@@ -110,18 +117,6 @@ std::vector<Evaluation> ScatterAddCall::evaluations(const Axis& axis, msda_dtype
            most_counted(), both[1], /*stops=*/true}};
 }
 
-Element ScatterAddCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
-                                const Narrowing* narrowing, Cache& cache) const {
-  Element element = ScatterCall::element(id, place, precisions, narrowing, cache);
-  if (place.empty() || place[0].region == 0) return element;
-  const double larger = divisor(to_.at(id.flat).place) / most_counted();
-  for (double* const x :
-       {&element.value, &element.cancelled, &element.from_coordinates, &element.from_rounding, &element.certain}) {
-    *x *= larger;
-  }
-  return element;
-}
-
 std::vector<Cut> ScatterAddCall::cuts() const {
   // A shape has as many dimensions as there are symbols.
   static constexpr const char *kNames[] = {"dimension 0", "dimension 1", "dimension 2", "dimension 3",
@@ -135,48 +130,24 @@ std::vector<Cut> ScatterAddCall::cuts() const {
   return all;
 }
 
-Kept ScatterAddCall::kept_of(std::string_view tensor, const Kept& kept) const {
-  if (tensor == "index" && by_rows_) return {kept[static_cast<size_t>(dim)]};
-  Kept result = kept;
-  if (tensor != "index" && tensor != "source") result[static_cast<size_t>(dim)] = all_indices(dim_size);
-  return result;
+std::vector<int> ScatterAddCall::cuts_of(std::string_view tensor) const {
+  const auto along = static_cast<int>(dim);
+  if (tensor == "index" && by_rows_) return {along};
+  std::vector<int> all;
+  for (int i = 0; i < static_cast<int>(values.shape.size()); ++i) {
+    const bool has_source_rows = tensor == "index" || tensor == "source";
+    all.push_back(i == along && !has_source_rows ? -1 : i);
+  }
+  return all;
 }
 
-std::vector<int64_t> ScatterAddCall::cut_indices(const ElementId& id) const {
-  Index at = kernels::index_of(shape_of(id.gradient), id.flat);
-  at[static_cast<size_t>(dim)] = -1;
-  return at;
-}
-
-std::shared_ptr<const Call> ScatterAddCall::with_inputs(std::span<const OwnedTensor> given) const {
+std::shared_ptr<const Call> ScatterAddCall::with_tensors(std::vector<Tensor> tensors) const {
   auto call = std::make_shared<ScatterAddCall>(*this);
-  call->index = tensor_named(given, "index").view();
-  call->values = tensor_named(given, "source").view();
-  if (self) call->self = tensor_named(given, "self").view();
+  call->index = tensors[0];
+  call->values = tensors[1];
+  if (tensors.size() > 2) call->self = tensors[2];
   call->take_sizes();
   return call;
-}
-
-Slices ScatterAddCall::slices(const CallSizes& sizes) const {
-  if (sizes.batch || sizes.heads || sizes.queries) {
-    throw std::invalid_argument("scatter_add has no batches, heads or queries: simulate it with its own sizes");
-  }
-  auto slice = std::make_shared<ScatterAddCall>(*this);
-  slice->values.data = nullptr;
-  return {1, slice};
-}
-
-std::shared_ptr<const Call> ScatterAddCall::with_values(std::span<const Tensor> new_values) const {
-  auto call = std::make_shared<ScatterAddCall>(*this);
-  call->values = new_values[0];
-  if (new_values.size() > 1) call->self = new_values[1];
-  return call;
-}
-
-std::shared_ptr<const Call> ScatterAddCall::outline() const {
-  auto copy = std::make_shared<ScatterAddCall>(*this);
-  for (Tensor* tensor : {&copy->index, &copy->values, &copy->self}) tensor->data = nullptr;
-  return copy;
 }
 
 }  // namespace msda::analysis

@@ -48,12 +48,10 @@ struct ScatterAddCall final : ScatterCall {
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
   void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const override;
-  // Kernels for 16-bit tensors add to the tensor itself, which has its type.
-  bool has_narrow_kernels() const override { return true; }
   Precision coordinate_precision(const Precision&) const override { return Precision::of(MSDA_FLOAT64); }
   std::optional<double> held(int64_t flat) const override;
   double start(int64_t flat, double) const override { return held(flat).value_or(0); }
-  double divisor(int64_t target) const override;
+  double divisor(int64_t flat, const Place& place) const override;
 
   // PyTorch's kernels for GPUs count the addends of a mean of 16-bit tensors in the tensor's type: the count stops
   // where the next number does not fit. Then an element has an axis without cells: it lands by one count, or by the
@@ -61,11 +59,9 @@ struct ScatterAddCall final : ScatterCall {
   Axes axes(const ElementId& id) const override;
   Landings landings(const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype type) const override;
-  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
-                  Cache& cache) const override;
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
-  std::vector<Mistake> own_mistakes(const ElementId& id, const Element& exact, Cache& cache) const override;
+  std::vector<Mistake> first_mistakes(const ElementId& id, const Element& exact) const override;
   std::vector<Alternative> alternatives() const override;
   bool adds_to_output() const override { return include_self; }
 
@@ -74,13 +70,9 @@ struct ScatterAddCall final : ScatterCall {
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
 
-  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
-  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
-  std::vector<int64_t> cut_indices(const ElementId& id) const override;
-
-  Slices slices(const CallSizes& sizes) const override;
-  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+  std::vector<int> cuts_of(std::string_view tensor) const override;
+  std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const override;
 
   bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
                     const VisitInput& visit) const override;
@@ -89,7 +81,6 @@ struct ScatterAddCall final : ScatterCall {
   std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
-  std::shared_ptr<const Call> outline() const override;
 
   void take_sizes();
 
@@ -100,6 +91,8 @@ struct ScatterAddCall final : ScatterCall {
   // Returns the largest that a count in the tensor's type reaches by adding 1.
   double most_counted() const { return std::ldexp(1.0, Precision::of(values.dtype).bits); }
   int64_t count(int64_t target) const { return (*counts_)[static_cast<size_t>(target)]; }
+  // How many addends the sum of a target is divided by.
+  double addends_in(int64_t target) const;
   bool keeps_self(int64_t target) const { return include_self || count(target) == 0; }
 
   bool by_rows_ = true;

@@ -87,14 +87,15 @@ KnownAdditions ScatterAddCall::known(std::string_view kernel) const {
   return known;
 }
 
-std::vector<Mistake> ScatterAddCall::own_mistakes(const ElementId& id, const Element& exact, Cache&) const {
+std::vector<Mistake> ScatterAddCall::first_mistakes(const ElementId& id, const Element& exact) const {
   const auto at = to_.at(id.flat);
   std::vector<Mistake> mistakes;
   const auto sources = static_cast<double>(count(at.place));
-  if (mean && divisor(at.place) != 1) {
-    mistakes.push_back({"the sum were not divided", exact.value * divisor(at.place)});
+  const double divided = addends_in(at.place);
+  if (mean && divided != 1) {
+    mistakes.push_back({"the sum were not divided", exact.value * divided});
     if (include_self) {
-      mistakes.push_back({"what it held before were not counted", exact.value * divisor(at.place) / sources});
+      mistakes.push_back({"what it held before were not counted", exact.value * divided / sources});
     } else {
       mistakes.push_back({"what it held before were counted", exact.value * sources / (sources + 1)});
     }
