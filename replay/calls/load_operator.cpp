@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "analysis/operators/own/call.h"
 #include "kernels/operator_rows.h"
 #include "replay/base/errors.h"
 #include "replay/calls/operator_row.h"
+#include "replay/own/own_call.h"
 #include "replay/own/own_operator.h"
 
 namespace msda::replay {
@@ -33,7 +33,7 @@ std::shared_ptr<const analysis::Call> call_of(const CallSource& source) {
   if (const OwnOperator* own = own_operator_of(source.invocation)) {
     const auto input = [&](const std::string& name) { return source.input(name.c_str()); };
     const auto result = [&](const std::string& name) { return source.recorded(name.c_str()); };
-    return std::make_shared<analysis::OwnCall>(own->bind(source.invocation, source.where, input, result));
+    return own->bind(source.invocation, source.where, input, result);
   }
   const OperatorLoader* loader = loader_of(operator_of(source.invocation));
   if (loader == nullptr) throw BadInput(source.where + ": no operator that is known has such a call");

@@ -4,7 +4,6 @@
 
 #include <memory>
 
-#include "analysis/operators/own/call.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/calls/damage.h"
@@ -13,6 +12,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
 #include "replay/commands/flags.h"
+#include "replay/own/own_call.h"
 #include "replay/own/own_operator.h"
 #include "replay/stages/stage_table.h"
 
@@ -49,8 +49,7 @@ std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, 
 }
 
 // Returns the elements of the stages of a user's operator that an element's terms read.
-Json own_stages_of(const analysis::OwnCall& call, const analysis::ElementId& element,
-                   const analysis::Tolerance& tolerance) {
+Json own_stages_of(const OwnCall& call, const analysis::ElementId& element, const analysis::Tolerance& tolerance) {
   Json rows = Json::array(), first_drift;
   for (const auto& read : call.stages_read(element)) {
     const bool drifts = !tolerance.holds(read.computed, read.value);
@@ -88,7 +87,7 @@ Json add_stages_of(const Tools& tools, const capture::Invocation& invocation, Li
                                         has_dialect ? "dialect " + invocation.facts.dialect : operator_of(invocation));
   lines.add("{}", headline(title, !altered.empty()));
   lines.append(warnings(altered));
-  const auto* own = dynamic_cast<const analysis::OwnCall*>(&call);
+  const auto* own = dynamic_cast<const OwnCall*>(&call);
   if (options.elements.empty() && own != nullptr) {
     elements = found_elements(tools, invocation.id, call);
   } else if (options.elements.empty()) {

@@ -3,22 +3,22 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/operators/own/call.h"
 #include "analysis/operators/scatter/call.h"
 #include "replay/export/part.h"
+#include "replay/own/described_operator.h"
 
 namespace msda::replay {
 namespace {
 
 // Returns nothing if neither the capture nor this program holds the definition, or if its numbers were not recorded.
-std::optional<OperatorSource> source_of(const analysis::OwnCall& call, const capture::CallFacts& facts) {
+std::optional<OperatorSource> source_of(const OwnCall& call, const capture::CallFacts& facts) {
   const auto stored = facts.texts.find("definition"), scalars = facts.texts.find("scalars");
-  const std::string built_in = call.definition().schema().text();
+  const std::string& built_in = call.described().spec().text;
   const std::string& definition = stored == facts.texts.end() ? built_in : stored->second;
   if (definition.empty() || (!built_in.empty() && scalars == facts.texts.end())) return std::nullopt;
   return OperatorSource{part("python/evaluate.py") + "\n\n" + part("python/own.py"),
                         "",
-                        {{"dialect", call.definition().schema().name()},
+                        {{"dialect", call.operator_name()},
                          {"definition", definition},
                          {"scalars", scalars == facts.texts.end() ? "" : scalars->second}}};
 }
@@ -63,8 +63,8 @@ struct Definition {
 
 std::optional<OperatorSource> operator_source(const ExportedCall& exported) {
   const analysis::Call& call = exported.call();
-  if (const auto* own = dynamic_cast<const analysis::OwnCall*>(&call))
-    return source_of(*own, exported.invocation().facts);
+  const capture::CallFacts& facts = exported.invocation().facts;
+  if (const auto* own = dynamic_cast<const OwnCall*>(&call)) return source_of(*own, facts);
   const bool scatters = dynamic_cast<const analysis::ScatterCall*>(&call) != nullptr;
   const auto formulas = [&](const std::string& folder, const char* ending) {
     const std::string own = part(fmt::format("{}/{}.{}", folder, call.operator_name(), ending));

@@ -27,14 +27,11 @@ constexpr int64_t kMostStageElements = int64_t{1} << 24;  // of all stages toget
 BoundExpressions::BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<size_t> present,
                                    std::vector<Tensor> tensors, const analysis::Coordinates& sizes, std::string where,
                                    const BoundExpressions* given)
-    : op_(op), scalars_(std::move(scalars)), present_(std::move(present)), where_(std::move(where)) {
+    : OwnCall(op, std::move(scalars), std::move(present), std::move(tensors), sizes, std::move(where)), op_(op) {
   input_of_.resize(op.spec().tensors.size(), kAbsent);
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    input_of_[present_[i]] = i;
-    inputs_.push_back({tensor_name(present_[i]).c_str(), std::move(tensors[i])});
-  }
-  take_sizes(sizes);
-  if (given == nullptr) check_outputs(sizes);  // before anything is allocated by a size
+  for (size_t i = 0; i < present_.size(); ++i) input_of_[present_[i]] = i;
+  take_sizes();
+  if (given == nullptr) check_outputs(sizes, "indices");  // before anything is allocated by a size
   find_all(given);
 }
 
@@ -76,23 +73,13 @@ std::string_view BoundExpressions::name_of_sum(size_t number) const {
   return op_.spec().tensors[op.outputs[number - op.stages.size()].tensor].name;
 }
 
-msda_dtype BoundExpressions::arithmetic() const {
-  if (op_.rounds_to_tensors()) {
-    const auto is_real = [](const analysis::NamedTensor& input) { return kernels::is_float(input.tensor.dtype); };
-    return std::ranges::find_if(inputs_, is_real)->tensor.dtype;
-  }
-  const auto is_float64 = [](const analysis::NamedTensor& input) { return input.tensor.dtype == MSDA_FLOAT64; };
-  return std::ranges::any_of(inputs_, is_float64) ? MSDA_FLOAT64 : MSDA_FLOAT32;
-}
-
-void BoundExpressions::take_sizes(const analysis::Coordinates& sizes) {
-  sizes_ = sizes;
+void BoundExpressions::take_sizes() {
   for (size_t index = 0; index < op_.op().indices.size(); ++index) take_size(index);
   long double all_elements = 0;  // of stages
   for (size_t i = 0; i < op_.op().stages.size() + op_.op().outputs.size(); ++i) {
     long double domain = 1, elements = i < op_.op().stages.size() ? 1 : 0;
     for (const size_t index : sum(i).over) domain *= static_cast<long double>(sizes_[index]);
-    for (const int64_t size : shape_of(sum(i))) elements *= static_cast<long double>(size);
+    for (const int64_t size : shape_of_sum(sum(i))) elements *= static_cast<long double>(size);
     all_elements += elements;
     if (domain > static_cast<long double>(kLargestDomain)) {
       throw BadInput(fmt::format("{}: the sum of {} goes over {:.3g} points; 2^26 can be examined at most", where_,
@@ -135,17 +122,7 @@ void BoundExpressions::take_size(size_t index) {
   }
 }
 
-void BoundExpressions::check_outputs(const analysis::Coordinates& recorded) const {
-  for (size_t i = 0; i < op_.op().outputs.size(); ++i) {
-    analysis::Index shape;
-    for (const size_t index : op_.op().outputs[i].index) shape.push_back(recorded[index]);
-    if (shape == shape_of(i)) continue;
-    throw BadInput(fmt::format("{}: {} has shape {}, and its indices the sizes {}", where_, op_.outputs()[i].name(),
-                               shape, shape_of(i)));
-  }
-}
-
-analysis::Index BoundExpressions::shape_of(const adapters::SumSpec& sum) const {
+analysis::Index BoundExpressions::shape_of_sum(const adapters::SumSpec& sum) const {
   analysis::Index shape;
   for (const size_t index : sum.index) shape.push_back(sizes_[index]);
   return shape;
@@ -161,7 +138,7 @@ int64_t BoundExpressions::visits_of(size_t number) const {
   const size_t stages = op_.op().stages.size();
   const OutputSpec* output = number < stages ? nullptr : &op_.op().outputs[number - stages];
   long double elements = 1;
-  for (const int64_t size : shape_of(sum(number))) elements *= static_cast<long double>(size);
+  for (const int64_t size : shape_of_sum(sum(number))) elements *= static_cast<long double>(size);
   const auto addends = static_cast<long double>(output == nullptr ? 1 : output->addends.size());
   const auto starts = elements * static_cast<long double>(output == nullptr ? 0 : output->start.size());
   long double points = elements * static_cast<long double>(points_in(sum(number)));
@@ -184,24 +161,8 @@ void BoundExpressions::check_work(size_t number) const {
 
 void BoundExpressions::set_point(const adapters::SumSpec& sum, int64_t point, Evaluation& evaluation) const {
   for (size_t i = sum.over.size(); i-- > 0; point /= sizes_[sum.over[i]]) {
-    evaluation.set(name_of(sum.over[i]), point % sizes_[sum.over[i]]);
+    evaluation.set(name_of_index(sum.over[i]), point % sizes_[sum.over[i]]);
   }
-}
-
-std::vector<int> BoundExpressions::axes_of(std::string_view tensor) const {
-  const auto& tensors = op_.spec().tensors;
-  const auto found = std::ranges::find(tensors, tensor, &adapters::TensorSpec::name);
-  const auto number = static_cast<size_t>(found - tensors.begin());
-  std::vector<int> axes;
-  if (std::ranges::find(op_.inputs(), number) != op_.inputs().end()) {
-    for (const auto& index : op_.axes_of(number)) axes.push_back(index ? static_cast<int>(*index) : -1);
-    return axes;
-  }
-  for (const OutputSpec& output : op_.op().outputs) {
-    if (output.tensor != number) continue;
-    for (const size_t index : output.index) axes.push_back(static_cast<int>(index));
-  }
-  return axes;
 }
 
 analysis::Coordinate BoundExpressions::coordinate(const analysis::Axis& axis,
@@ -223,28 +184,14 @@ const Expression& BoundExpressions::set_coordinate(const analysis::Axis& axis, E
   const auto number = static_cast<size_t>(axis.number);
   const OutputSpec& output = op_.op().outputs[number / adapters::kMostCoordinates];
   set_element(output, axis.flat, evaluation);
-  const size_t location = name_of(op_.op().indices.size());
+  const size_t location = name_of_index(op_.op().indices.size());
   evaluation.set_real(location, axis.location);
   evaluation.set_real(location + 1, axis.size);
   return output.coordinates[number % adapters::kMostCoordinates].value;
 }
 
-std::string BoundExpressions::name_of_term(size_t output, int64_t number) const {
-  const OutputSpec& spec = op_.op().outputs[output];
-  if (number < 0) return "what it begins with";
-  const auto addends = static_cast<int64_t>(spec.addends.size());
-  Evaluation evaluation(*this);
-  set_point(spec, number / addends, evaluation);
-  std::vector<std::string> texts;
-  for (const size_t index : spec.over) {
-    texts.push_back(fmt::format("{} {}", op_.op().indices[index].name, evaluation.integer_named(name_of(index))));
-  }
-  if (addends > 1 || texts.empty()) texts.push_back(fmt::format("addend {}", number % addends));
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
-
-std::shared_ptr<const analysis::OwnDefinition> BoundExpressions::with_inputs(std::vector<Tensor> tensors) const {
-  return std::make_shared<BoundExpressions>(op_, scalars_, present_, std::move(tensors), sizes_, where_, this);
+std::shared_ptr<const analysis::Call> BoundExpressions::with_tensors(std::vector<Tensor> tensors) const {
+  return std::make_shared<BoundExpressions>(op_, values_, present_, std::move(tensors), sizes_, where_, this);
 }
 
 }  // namespace msda::replay

@@ -13,37 +13,28 @@
 
 namespace msda::replay {
 
-class BoundLibrary final : public analysis::OwnDefinition {
+class BoundLibrary final : public OwnCall {
  public:
   // As BoundExpressions. Nothing is asked of the library before a term or a coordinate is; then what is wrong with it
   // is thrown as BadInput.
-  BoundLibrary(const LibraryOperator& op, NamedValues values, std::vector<analysis::Tensor> tensors,
-               const analysis::Coordinates& sizes, std::string where, const BoundLibrary* given = nullptr);
+  BoundLibrary(const LibraryOperator& op, NamedValues values, std::vector<size_t> present,
+               std::vector<analysis::Tensor> tensors, const analysis::Coordinates& sizes, std::string where,
+               const BoundLibrary* given = nullptr);
 
-  const analysis::OwnSchema& schema() const override { return op_; }
-  const std::vector<analysis::NamedTensor>& inputs() const override { return inputs_; }
-  analysis::Index shape_of(size_t output) const override;
-  const analysis::Coordinates& sizes() const override { return sizes_; }
-  std::vector<int> axes_of(std::string_view tensor) const override;
-
-  analysis::Axes axes(size_t output, int64_t flat) const override;
+  analysis::Axes axes(const analysis::ElementId& id) const override;
   analysis::Coordinate coordinate(const analysis::Axis& axis, const analysis::Precision& precision) const override;
   double computed(const analysis::Axis& axis, msda_dtype type) const override;
-  void terms(size_t output, int64_t flat, const analysis::OwnCells& cells, const analysis::Precision& precision,
-             const analysis::VisitTerm& visit) const override;
+  void terms_in(size_t output, int64_t flat, const OwnCells& cells, const analysis::Precision& precision,
+                const analysis::VisitTerm& visit) const override;
   // Visits the locations of its coordinates, too.
-  void reads(size_t output, int64_t flat, const analysis::OwnCells& cells,
-             const analysis::VisitRead& visit) const override;
+  void reads(size_t output, int64_t flat, const OwnCells& cells, const VisitRead& visit) const override;
   // 0 of what has no data.
   int64_t term_count(size_t output) const override;
-  std::string name_of_term(size_t output, int64_t number) const override;
-  std::shared_ptr<const OwnDefinition> with_inputs(std::vector<analysis::Tensor> tensors) const override;
-
-  // Looks at every term of every element, wherever rounding may bring its coordinates. Throws BadInput.
-  void check() const;
+  std::shared_ptr<const Call> with_tensors(std::vector<analysis::Tensor> tensors) const override;
+  void check() const override;
 
  private:
-  void take_sizes(const analysis::Coordinates& sizes);
+  void take_sizes();
   bool has_coordinates(size_t output) const { return op_.schema().outputs[output].coordinates > 0; }
   const LibraryCall& call() const;
   const TermTable& table(size_t output) const;
@@ -60,10 +51,6 @@ class BoundLibrary final : public analysis::OwnDefinition {
   };
 
   const LibraryOperator& op_;
-  NamedValues values_;
-  std::vector<analysis::NamedTensor> inputs_;
-  analysis::Coordinates sizes_{};
-  std::string where_;
   std::shared_ptr<Opened> opened_;
   mutable std::mutex mutex_;
   mutable std::array<Table, analysis::kMostGradients> tables_;  // by output

@@ -6,7 +6,7 @@
 
 namespace msda::replay {
 
-using analysis::OwnTerm;
+using analysis::Term;
 
 namespace {
 
@@ -14,19 +14,19 @@ constexpr long double kMostLossPoints = 1 << 24;  // 16 bytes each for an output
 
 }  // namespace
 
-bool BoundExpressions::has_loss() const {
+bool BoundExpressions::has_forward() const {
   if (!op_.op().loss) return std::ranges::all_of(op_.op().outputs, &adapters::OutputSpec::has_loss);
   long double points = static_cast<long double>(op_.op().loss->addends.size());
   for (const size_t index : op_.op().loss->over) points *= static_cast<long double>(sizes_[index]);
   bool fits = points <= kMostLossPoints;
   for (size_t i = 0; i < op_.op().outputs.size(); ++i) {
-    fits = fits && inputs_[loss_input(i)].tensor.shape == shape_of(i);
+    fits = fits && inputs_[loss_input(i)].tensor.shape == shape_of(gradients()[i]);
   }
   return fits;
 }
 
 size_t BoundExpressions::loss_input(size_t output) const {
-  const std::string name = std::string(op_.outputs()[output].name()).substr(std::string_view("grad_").size());
+  const std::string name = std::string(gradients()[output].name()).substr(std::string_view("grad_").size());
   const auto found = std::ranges::find(op_.spec().tensors, name, &adapters::TensorSpec::name);
   return input_of_[static_cast<size_t>(found - op_.spec().tensors.begin())];
 }
@@ -50,7 +50,7 @@ const BoundExpressions::LossTerms& BoundExpressions::loss_terms(size_t output) c
     for (int64_t a = 0; holds && a < count; ++a) {
       for (const auto& factor : loss.addends[static_cast<size_t>(a)].inputs) {
         const auto found = evaluation.input(factor);
-        const auto* input = std::get_if<OwnTerm::Input>(&found);
+        const auto* input = std::get_if<Term::Input>(&found);
         if (input != nullptr && input->tensor == wanted) known->second.emplace_back(input->flat, point * count + a);
       }
     }
@@ -59,59 +59,62 @@ const BoundExpressions::LossTerms& BoundExpressions::loss_terms(size_t output) c
   return known->second;
 }
 
-std::optional<size_t> BoundExpressions::moved_axis(size_t output, int64_t flat) const {
+std::optional<size_t> BoundExpressions::moved_axis(const analysis::ElementId& id) const {
+  const size_t output = id.gradient.place();
   if (op_.op().outputs[output].loss.empty()) return std::nullopt;
   Evaluation evaluation(*this);
-  set_element(op_.op().outputs[output], flat, evaluation);
+  set_element(op_.op().outputs[output], id.flat, evaluation);
   const auto& coordinates = op_.op().outputs[output].coordinates;
   for (size_t i = 0; i < coordinates.size(); ++i) {
     const auto found = evaluation.input(coordinates[i].location);
-    const auto* input = std::get_if<OwnTerm::Input>(&found);
-    if (input != nullptr && input->tensor == loss_input(output) && input->flat == flat) return i;
+    const auto* input = std::get_if<Term::Input>(&found);
+    if (input != nullptr && input->tensor == loss_input(output) && input->flat == id.flat) return i;
   }
   return std::nullopt;
 }
 
 // Sums up what the output says of its loss, with the input's element at x.
-analysis::Loss BoundExpressions::loss_of_output(size_t output, int64_t flat, double x) const {
+analysis::Loss BoundExpressions::loss_of_output(const analysis::ElementId& id, double x) const {
+  const size_t output = id.gradient.place();
   const adapters::OutputSpec& spec = op_.op().outputs[output];
   const auto precision = analysis::Precision::of(MSDA_FLOAT64);
-  const auto moved = moved_axis(output, flat);
-  analysis::Axes located = axes(output, flat);
+  const auto moved = moved_axis(id);
+  analysis::Axes located = axes(id);
   if (moved) located[*moved].location = x;
-  analysis::OwnCells cells;
+  OwnCells cells;
   for (const analysis::Axis& axis : located) {
     const double at = coordinate(axis, precision).exact, cell = std::floor(at);
     const bool is_known = std::abs(cell) < 0x1p30;
     cells.push_back({is_known ? static_cast<int32_t>(cell) : -2, is_known ? at - cell : NAN});
   }
   analysis::Loss result;
-  look({output, flat, cells, precision, Faults::kLeaveOut, nullptr, !spec.has_linear_loss}, [&](const OwnTerm& term) {
+  look({output, id.flat, cells, precision, Faults::kLeaveOut, nullptr, !spec.has_linear_loss}, [&](const Term& term) {
     long double value = static_cast<long double>(term.weight) * (spec.has_linear_loss ? x : 1);
-    for (const OwnTerm::Input& input : term.inputs) value *= inputs_[input.tensor].tensor.at(input.flat);
+    for (const Term::Input& input : term.inputs) value *= inputs_[input.tensor].tensor.at(input.flat);
     result.value += value;
     result.magnitude += std::abs(value);
   });
   return result;
 }
 
-analysis::Loss BoundExpressions::loss_at(size_t output, int64_t flat, double x) const {
-  if (!op_.op().loss) return loss_of_output(output, flat, x);
+analysis::Loss BoundExpressions::loss_at(const analysis::ElementId& id, double x) const {
+  if (!op_.op().loss) return loss_of_output(id, x);
+  const size_t output = id.gradient.place();
   const adapters::OutputSpec& loss = *op_.op().loss;
   const size_t wanted = loss_input(output);
   const auto precision = analysis::Precision::of(MSDA_FLOAT64);
   const auto count = static_cast<int64_t>(loss.addends.size());
   const LossTerms& all = loss_terms(output);
   Evaluation evaluation(*this);
-  OwnTerm term;
+  Term term;
   analysis::Loss result;
-  const auto first = std::ranges::lower_bound(all, std::pair<int64_t, int64_t>(flat, 0));
-  for (auto entry = first; entry != all.end() && entry->first == flat; ++entry) {
+  const auto first = std::ranges::lower_bound(all, std::pair<int64_t, int64_t>(id.flat, 0));
+  for (auto entry = first; entry != all.end() && entry->first == id.flat; ++entry) {
     set_point(loss, entry->second / count, evaluation);
     const auto& addend = loss.addends[static_cast<size_t>(entry->second % count)];
-    const Look look{output, flat, {}, precision, Faults::kLeaveOut};
+    const Look look{output, id.flat, {}, precision, Faults::kLeaveOut};
     long double value = read(addend, look, evaluation, term) ? NAN : static_cast<long double>(term.weight);
-    for (const OwnTerm::Input& input : term.inputs) {
+    for (const Term::Input& input : term.inputs) {
       value *= input.tensor == wanted ? x : inputs_[input.tensor].tensor.at(input.flat);
     }
     result.value += value;

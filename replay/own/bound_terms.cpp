@@ -1,15 +1,17 @@
 // The terms of one element of an operator's output, and of its intermediate tensors, as its expressions have them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 
 #include "analysis/numbers/rounding.h"
 #include "kernels/parallel.h"
 #include "kernels/walk.h"
+#include "replay/base/errors.h"
 #include "replay/own/bound_expressions.h"
-#include "replay/own/looked_at.h"
 
 namespace msda::replay {
 
@@ -17,12 +19,12 @@ using adapters::AddendSpec;
 using adapters::Expression;
 using adapters::OutputSpec;
 using analysis::Bounded;
-using analysis::OwnTerm;
 using analysis::Precision;
+using analysis::Term;
 
 void BoundExpressions::set_element(const adapters::SumSpec& sum, int64_t flat, Evaluation& evaluation) const {
-  const analysis::Index at = kernels::index_of(shape_of(sum), flat);
-  for (size_t i = 0; i < at.size(); ++i) evaluation.set(name_of(sum.index[i]), at[i]);
+  const analysis::Index at = kernels::index_of(shape_of_sum(sum), flat);
+  for (size_t i = 0; i < at.size(); ++i) evaluation.set(name_of_index(sum.index[i]), at[i]);
 }
 
 template <class Visit>
@@ -33,7 +35,7 @@ std::optional<std::string> BoundExpressions::points(size_t number, int64_t flat,
   const PointTable* table = tables_[number].get();
   int64_t first = 0, end = points_in(of_sum);
   if (table != nullptr) {
-    const size_t key = table->key(kernels::index_of(shape_of(of_sum), flat));
+    const size_t key = table->key(kernels::index_of(shape_of_sum(of_sum), flat));
     first = table->begin[key];
     end = table->begin[key + 1];
   }
@@ -60,7 +62,7 @@ std::optional<std::string> BoundExpressions::points(size_t number, int64_t flat,
 
 // Computes the product of an addend's weights, and finds its inputs.
 std::optional<std::string> BoundExpressions::read(const AddendSpec& addend, const Look& look, Evaluation& evaluation,
-                                                  OwnTerm& term) const {
+                                                  Term& term) const {
   term.inputs.clear();
   term.weight = term.computed = addend.negative ? -1 : 1;
   term.error = 0;
@@ -68,7 +70,7 @@ std::optional<std::string> BoundExpressions::read(const AddendSpec& addend, cons
     if (!has(input.references().back().tensor)) continue;
     auto found = evaluation.input(input);
     if (auto* fault = std::get_if<std::string>(&found)) return std::move(*fault);
-    term.inputs.push_back(std::get<OwnTerm::Input>(found));
+    term.inputs.push_back(std::get<Term::Input>(found));
   }
   const auto rounds = [](const adapters::WeightSpec& weight) { return weight.is_rounded; };
   const bool is_rounded = std::ranges::any_of(addend.weights, rounds);
@@ -101,12 +103,12 @@ std::optional<std::string> BoundExpressions::look(const Look& look, const analys
   const OutputSpec& spec = op_.op().outputs[look.output];
   Evaluation evaluation(*this);
   evaluation.take_down(look.reads);
-  const size_t first = name_of(op_.op().indices.size());
+  const size_t first = name_of_index(op_.op().indices.size());
   for (size_t i = 0; i < look.cells.size(); ++i) {
     evaluation.set(first + 2 * i, look.cells[i].cell);
     evaluation.set_real(first + 2 * i + 1, look.cells[i].fraction);
   }
-  OwnTerm term;
+  Term term;
   const auto visit_addend = [&](int64_t number, const AddendSpec& addend,
                                 const Evaluation::Holds& holds) -> std::optional<std::string> {
     auto fault = read(addend, look, evaluation, term);
@@ -136,7 +138,7 @@ std::optional<std::string> BoundExpressions::look(const Look& look, const analys
 void BoundExpressions::evaluate_stage(size_t number) {
   const adapters::StageSpec& spec = op_.op().stages[number];
   StageValues& stage = stages_[number];
-  stage.shape = shape_of(spec);
+  stage.shape = shape_of_sum(spec);
   const int64_t elements = kernels::elements_of(stage.shape);
   for (auto* numbers : {&stage.value, &stage.error, &stage.float64_error, &stage.computed}) {
     numbers->assign(static_cast<size_t>(elements), 0);
@@ -181,24 +183,23 @@ void BoundExpressions::evaluate_stage(size_t number) {
   });
 }
 
-void BoundExpressions::reads(size_t output, int64_t flat, const analysis::OwnCells& cells,
-                             const analysis::VisitRead& visit) const {
+void BoundExpressions::reads(size_t output, int64_t flat, const OwnCells& cells, const VisitRead& visit) const {
   const auto precision = Precision::of(arithmetic());
   Evaluation::Reads reads;
-  look({output, flat, cells, precision, Faults::kLeaveOut, &reads}, [&](const OwnTerm& term) {
-    for (const OwnTerm::Input& input : term.inputs) visit(input);
+  look({output, flat, cells, precision, Faults::kLeaveOut, &reads}, [&](const Term& term) {
+    for (const Term::Input& input : term.inputs) visit(input);
   });
-  for (const OwnTerm::Input& input : reads.inputs) visit(input);
+  for (const Term::Input& input : reads.inputs) visit(input);
   for (const auto& [stage, at] : reads.stages) read_stage(stage, at, visit);
   Evaluation evaluation(*this);
   set_element(op_.op().outputs[output], flat, evaluation);
   for (const auto& coordinate : op_.op().outputs[output].coordinates) {
     const auto found = evaluation.input(coordinate.location);
-    if (const auto* input = std::get_if<OwnTerm::Input>(&found)) visit(*input);
+    if (const auto* input = std::get_if<Term::Input>(&found)) visit(*input);
   }
 }
 
-void BoundExpressions::read_stage(size_t number, int64_t flat, const analysis::VisitRead& visit) const {
+void BoundExpressions::read_stage(size_t number, int64_t flat, const VisitRead& visit) const {
   const auto precision = Precision::of(arithmetic());
   Evaluation::Reads reads;
   Evaluation evaluation(*this);
@@ -207,26 +208,26 @@ void BoundExpressions::read_stage(size_t number, int64_t flat, const analysis::V
     evaluation.bounded(*op_.op().stages[number].value, precision);
     return std::nullopt;
   });
-  for (const OwnTerm::Input& input : reads.inputs) visit(input);
+  for (const Term::Input& input : reads.inputs) visit(input);
   for (const auto& [stage, at] : reads.stages) read_stage(stage, at, visit);
 }
 
-std::vector<analysis::OwnStageElement> BoundExpressions::stages_read(size_t output, int64_t flat,
-                                                                     const analysis::OwnCells& cells) const {
+std::vector<OwnStageElement> BoundExpressions::stages_read(const analysis::ElementId& id) const {
   constexpr size_t kMost = 1000;
   const auto precision = Precision::of(arithmetic());
   Evaluation::Reads reads;
-  look({output, flat, cells, precision, Faults::kLeaveOut, &reads}, [](const OwnTerm&) {});
+  const OwnCells cells = cells_of(exact_place(id));
+  look({id.gradient.place(), id.flat, cells, precision, Faults::kLeaveOut, &reads}, [](const Term&) {});
   std::vector<std::pair<size_t, int64_t>> places;
   for (const auto& [stage, at] : reads.stages) places.emplace_back(stage, at);
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
   if (places.size() > kMost) places.resize(kMost);
-  std::vector<analysis::OwnStageElement> elements;
-  const analysis::Axes located = axes(output, flat);
+  std::vector<OwnStageElement> elements;
+  const analysis::Axes located = axes(id);
   for (size_t i = 0; i < located.size(); ++i) {
     const double exact = coordinate(located[i], Precision::of(MSDA_FLOAT64)).exact;
-    elements.push_back({op_.op().outputs[output].coordinates[i].name,
+    elements.push_back({op_.op().outputs[id.gradient.place()].coordinates[i].name,
                         fmt::format("of {:.9g}, of {}", located[i].location, located[i].size), exact,
                         computed(located[i], arithmetic())});
   }
@@ -256,21 +257,22 @@ std::optional<std::string> BoundExpressions::location(size_t output, size_t coor
   if (cells < 1 || cells > int64_t{1} << 30) {
     return fmt::format("the size of coordinate {} is {}; it must be from 1 to 2^30", spec.name, cells);
   }
-  const auto [number, flat] = std::get<OwnTerm::Input>(found);
+  const auto [number, flat] = std::get<Term::Input>(found);
   const analysis::Tensor& tensor = inputs_[number].tensor;
   axis = {tensor.at(flat), static_cast<int32_t>(cells), tensor.dtype,
           static_cast<int>(output * adapters::kMostCoordinates + coordinate), axis.flat};
   return std::nullopt;
 }
 
-analysis::Axes BoundExpressions::axes(size_t output, int64_t flat) const {
+analysis::Axes BoundExpressions::axes(const analysis::ElementId& id) const {
+  const size_t output = id.gradient.place();
   analysis::Axes all;
   const size_t count = op_.op().outputs[output].coordinates.size();
   if (count == 0) return all;
   Evaluation evaluation(*this);
-  set_element(op_.op().outputs[output], flat, evaluation);
+  set_element(op_.op().outputs[output], id.flat, evaluation);
   for (size_t i = 0; i < count; ++i) {
-    analysis::Axis axis{NAN, 1, MSDA_FLOAT64, static_cast<int>(output * adapters::kMostCoordinates + i), flat};
+    analysis::Axis axis{NAN, 1, MSDA_FLOAT64, static_cast<int>(output * adapters::kMostCoordinates + i), id.flat};
     location(output, i, evaluation, axis);
     all.push_back(axis);
   }
@@ -287,15 +289,37 @@ std::optional<std::string> BoundExpressions::fault_of(size_t output, int64_t fla
     auto value = evaluation.bounded(set_coordinate(axis, evaluation), precision);
     if (auto* fault = std::get_if<std::string>(&value)) return std::move(*fault);
   }
-  for (const analysis::OwnCells& cells : reachable_cells(*this, output, flat)) {
-    if (auto fault = look({output, flat, cells, precision, Faults::kReport}, [](const OwnTerm&) {})) return fault;
+  for (const OwnCells& cells : reachable_cells(output, flat)) {
+    if (auto fault = look({output, flat, cells, precision, Faults::kReport}, [](const Term&) {})) return fault;
   }
   return std::nullopt;
 }
 
-std::optional<std::string> BoundExpressions::fault(int threads) const {
-  if (!stage_fault_.empty()) return stage_fault_;
-  return first_fault(*this, threads, [this](size_t output, int64_t flat) { return fault_of(output, flat); });
+// Names the first element with a fault, whatever the number of threads.
+void BoundExpressions::check() const {
+  constexpr int64_t kOfATask = 256;
+  if (!stage_fault_.empty()) throw BadInput(fmt::format("{}: {}", where_, stage_fault_));
+  for (const analysis::Gradient gradient : gradients()) {
+    const analysis::Tensor shape{nullptr, MSDA_FLOAT32, shape_of(gradient)};
+    const int64_t elements = shape.elements(), tasks = (elements + kOfATask - 1) / kOfATask;
+    std::atomic<int64_t> first = elements;
+    std::string found;
+    std::mutex mutex;
+    kernels::parallel_for(tasks, kernels::thread_count(0, tasks), [&](int64_t task, int) {
+      for (int64_t flat = task * kOfATask; flat < std::min(elements, (task + 1) * kOfATask); ++flat) {
+        if (flat > first) return;
+        const auto fault = fault_of(gradient.place(), flat);
+        if (!fault) continue;
+        const std::lock_guard lock(mutex);
+        if (flat >= first) return;
+        first = flat;
+        found = *fault;
+      }
+    });
+    if (first == elements) continue;
+    throw BadInput(
+        fmt::format("{}: {}[{}]: {}", where_, gradient.name(), fmt::join(shape.index_of(first), ","), found));
+  }
 }
 
 }  // namespace msda::replay

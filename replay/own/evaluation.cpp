@@ -58,7 +58,7 @@ Evaluation::Result<int64_t> Evaluation::integer(const Expression& expression) co
   return std::get<int64_t>(value);
 }
 
-Evaluation::Result<analysis::OwnTerm::Input> Evaluation::input(const Expression& expression) const {
+Evaluation::Result<analysis::Term::Input> Evaluation::input(const Expression& expression) const {
   if (auto refusal = expression.place(named_, elements_, at_)) return std::move(refusal->reason);
   const size_t tensor = expression.references().back().tensor;
   if (!bound_.has(tensor)) return absent(bound_, tensor);
@@ -66,7 +66,7 @@ Evaluation::Result<analysis::OwnTerm::Input> Evaluation::input(const Expression&
   const analysis::NamedTensor& input = bound_.input(number);
   const auto flat = place_in(input.tensor.shape, at_);
   if (!flat) return outside(input.name, input.tensor.shape, at_);
-  return analysis::OwnTerm::Input{number, *flat};
+  return analysis::Term::Input{number, *flat};
 }
 
 template <class Real, class Make, class OfStage>

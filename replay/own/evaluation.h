@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "analysis/numbers/bounded.h"
-#include "analysis/operators/own/definition.h"
 #include "recorder/adapters/user_operator.h"
-#include "replay/own/recorded_call.h"
+#include "replay/own/own_call.h"
 #include "replay/own/rounded.h"
 
 namespace msda::replay {
@@ -40,7 +39,7 @@ class Evaluation {
   template <class T>
   using Result = std::variant<T, std::string>;
   Result<int64_t> integer(const adapters::Expression& expression) const;
-  Result<analysis::OwnTerm::Input> input(const adapters::Expression& element) const;
+  Result<analysis::Term::Input> input(const adapters::Expression& element) const;
   Result<analysis::Bounded> bounded(const adapters::Expression& expression, const analysis::Precision& precision) const;
   Result<double> computed(const adapters::Expression& expression, msda_dtype type) const;
 
@@ -52,7 +51,7 @@ class Evaluation {
 
   // Takes down what bounded() reads from here on: inputs, and elements of stages.
   struct Reads {
-    std::vector<analysis::OwnTerm::Input> inputs, stages;  // the latter by number of the stage
+    std::vector<analysis::Term::Input> inputs, stages;  // the latter by number of the stage
   };
   void take_down(Reads* reads) { reads_ = reads; }
 

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "replay/own/bound_expressions.h"
+
 namespace msda::replay {
 
 using adapters::AddendSpec;
 using adapters::Expression;
 using adapters::OutputSpec;
 
-ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::move(spec)), names_(spec_) {
+ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : DescribedOperator(std::move(spec)), names_(spec_) {
   extents_.resize(op().indices.size());
   for (const adapters::StageSpec& stage : op().stages) {
     look_at(stage);
@@ -29,27 +31,19 @@ ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::mov
     look_at(static_cast<const adapters::SumSpec&>(*op().loss));
     look_at(op().loss->addends);
   }
-  for (const auto& [tensor, axes] : axes_) {
-    if (tensor < spec_.tensors.size()) inputs_.push_back(tensor);
+  for (const OutputSpec& output : op().outputs) {
+    outputs_.push_back({output.tensor, output.index, output.over, output.channels,
+                        static_cast<int64_t>(output.addends.size()), begins_with_itself(output)});
   }
-  for (size_t i = 0; i < op().outputs.size(); ++i) {
-    described_gradients_.push_back({spec_.tensors[op().outputs[i].tensor].name.c_str(), static_cast<int>(i), true});
-  }
-  for (size_t i = 0; i < op().indices.size(); ++i) {
-    described_dimensions_.push_back({op().indices[i].name.c_str(), static_cast<int>(i), false, false});
-  }
-  for (const auto& description : described_gradients_) gradients_.emplace_back(description);
-  for (const auto& description : described_dimensions_) dimensions_.emplace_back(description);
+  for (const auto& index : op().indices) add_dimension(index.name);
+  describe_gradients();
   find_cuts();
-}
-
-std::vector<size_t> ExpressionOperator::inputs_of(const capture::Invocation& invocation) const {
-  std::vector<size_t> present;
-  for (const size_t number : inputs_) {
-    const adapters::TensorSpec& tensor = spec_.tensors[number];
-    if (!tensor.present_if || find(invocation.inputs, tensor.name) != nullptr) present.push_back(number);
+  for (const auto& [tensor, indices] : indices_of_) {
+    if (tensor >= spec_.tensors.size()) continue;
+    inputs_.push_back(tensor);
+    std::vector<int>& axes = axes_[tensor];
+    for (const auto& index : indices) axes.push_back(index ? static_cast<int>(*index) : -1);
   }
-  return present;
 }
 
 bool ExpressionOperator::has_stages() const {
@@ -99,7 +93,7 @@ void ExpressionOperator::look_at(const Expression& expression) {
       look_at_stage(op().stages[reference.tensor - spec_.tensors.size()], reference);
       continue;
     }
-    const auto [known, is_new] = axes_.try_emplace(reference.tensor, reference.plain.size());
+    const auto [known, is_new] = indices_of_.try_emplace(reference.tensor, reference.plain.size());
     for (size_t i = 0; i < reference.plain.size(); ++i) {
       const auto index = reference.plain[i] ? index_of(*reference.plain[i]) : std::nullopt;
       if (!is_new && known->second[i] != index) mixed_.insert({reference.tensor, i});
@@ -123,27 +117,38 @@ void ExpressionOperator::look_at_stage(const adapters::StageSpec& stage, const E
 
 // An index may lose some of its values if it does nothing but name rows of tensors that nothing else names.
 void ExpressionOperator::find_cuts() {
-  for (const auto& [tensor, dimension] : mixed_) axes_[tensor][dimension] = std::nullopt;
+  for (const auto& [tensor, dimension] : mixed_) indices_of_[tensor][dimension] = std::nullopt;
   for (const OutputSpec& output : op().outputs) {
-    const auto axes = axes_.find(output.tensor);
-    for (size_t i = 0; axes != axes_.end() && i < output.index.size(); ++i) {
+    const auto axes = indices_of_.find(output.tensor);
+    for (size_t i = 0; axes != indices_of_.end() && i < output.index.size(); ++i) {
       if (axes->second[i] != output.index[i]) axes->second[i] = std::nullopt;
     }
   }
   for (size_t index = 0; index < op().indices.size(); ++index) {
     if (op().indices[index].size || loose_.contains(index) || extents_[index].empty()) continue;
-    const bool alone =
-        std::ranges::all_of(extents_[index], [&](const Extent& at) { return axes_[at.tensor][at.dimension] == index; });
+    const bool alone = std::ranges::all_of(
+        extents_[index], [&](const Extent& at) { return indices_of_[at.tensor][at.dimension] == index; });
     if (alone) cuts_.push_back(index);
   }
 }
 
-bool ExpressionOperator::begins_with_itself(size_t output) const {
-  const OutputSpec& spec = op().outputs[output];
-  return std::ranges::any_of(spec.start, [&](const AddendSpec& addend) {
+bool ExpressionOperator::begins_with_itself(const OutputSpec& output) const {
+  return std::ranges::any_of(output.start, [&](const AddendSpec& addend) {
     return std::ranges::any_of(
-        addend.inputs, [&](const Expression& input) { return input.references().back().tensor == spec.tensor; });
+        addend.inputs, [&](const Expression& input) { return input.references().back().tensor == output.tensor; });
   });
+}
+
+size_t ExpressionOperator::name_count() const {
+  return names_.index(op().indices.size()) + 2 * std::max<size_t>(1, adapters::kMostCoordinates);
+}
+
+std::shared_ptr<const OwnCall> ExpressionOperator::new_call(NamedValues values, std::vector<size_t> present,
+                                                            std::vector<analysis::Tensor> tensors,
+                                                            const analysis::Coordinates& sizes,
+                                                            std::string where) const {
+  return std::make_shared<BoundExpressions>(*this, std::move(values), std::move(present), std::move(tensors), sizes,
+                                            std::move(where));
 }
 
 }  // namespace msda::replay

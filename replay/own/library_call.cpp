@@ -91,7 +91,7 @@ void LibraryCall::read_coordinates(size_t output) {
     const int64_t count = std::min(kAtOnce, elements - first);
     const auto answer = process.coordinates(*number_, output, first, count);
     if (!answer.fault.empty()) {
-      throw BadInput(fmt::format("{}: {}[{}]: {}", where_, op_.outputs()[output].name(),
+      throw BadInput(fmt::format("{}: {}[{}]: {}", where_, op_.gradients()[output].name(),
                                  fmt::join(shape.index_of(answer.element), ","), answer.fault));
     }
     std::span<const uint64_t> left = answer.words;
@@ -171,7 +171,7 @@ std::shared_ptr<const TermTable> LibraryCall::new_table(size_t output, const Cel
     append(output, std::move(answer), count, *table);
     if (table->terms > MSDA_OWN_MOST_ADDENDS) {
       throw BadInput(fmt::format("{}: {} has more than {} addends, the most that are looked at", where_,
-                                 op_.outputs()[output].name(), MSDA_OWN_MOST_ADDENDS));
+                                 op_.gradients()[output].name(), MSDA_OWN_MOST_ADDENDS));
     }
   }
   return table;

@@ -30,7 +30,8 @@ std::vector<size_t> places(const std::vector<int32_t>& numbers) { return {number
 }  // namespace
 
 LibraryOperator::LibraryOperator(adapters::UserSpec spec, const std::string& folder, LibraryProcess::Limits limits)
-    : spec_(std::move(spec)), process_(std::make_unique<LibraryProcess>(path_of(spec_.op->library, folder), limits)) {
+    : DescribedOperator(std::move(spec)),
+      process_(std::make_unique<LibraryProcess>(path_of(spec_.op->library, folder), limits)) {
   check_names();
   check_tensors();
   for (const LibrarySchema::Output& output : schema().outputs) check_output(output);
@@ -140,15 +141,17 @@ void LibraryOperator::describe() {
     if (found == adapter_tensors_.end() || is.tensors[number].role == MSDA_OWN_OUTPUT) continue;
     inputs_.push_back(i);
     schema_tensors_.push_back(number);
+    axes_[i].assign(is.tensors[number].dimensions.begin(), is.tensors[number].dimensions.end());
   }
   input_of_.assign(is.tensors.size(), kNone);
   for (size_t i = 0; i < schema_tensors_.size(); ++i) input_of_[schema_tensors_[i]] = i;
-  for (size_t i = 0; i < is.outputs.size(); ++i) {
-    const auto number = static_cast<size_t>(is.outputs[i].tensor);
-    outputs_.push_back({adapter_tensors_[number], places(is.tensors[number].dimensions)});
-    channels_.push_back(places(is.outputs[i].channels));
-    described_gradients_.push_back({spec_.tensors[adapter_tensors_[number]].name.c_str(), static_cast<int>(i), true});
+  for (const LibrarySchema::Output& output : is.outputs) {
+    const auto number = static_cast<size_t>(output.tensor);
+    const LibrarySchema::Tensor& tensor = is.tensors[number];
+    outputs_.push_back({adapter_tensors_[number], places(tensor.dimensions), places(output.over),
+                        places(output.channels), output.addends, tensor.role == MSDA_OWN_INOUT});
   }
+  describe_gradients();
   for (size_t i = 0; i < is.dimensions.size(); ++i) {
     const auto has_axis = [&](const LibrarySchema::Tensor& tensor) {
       return has(tensor.dimensions, static_cast<int32_t>(i));
@@ -156,29 +159,19 @@ void LibraryOperator::describe() {
     if (std::ranges::none_of(is.tensors, has_axis)) {
       fail(fmt::format("has the dimension {}, of which no tensor has an axis", is.dimensions[i].name));
     }
-    described_dimensions_.push_back({is.dimensions[i].name.c_str(), static_cast<int>(i), false, false});
+    add_dimension(is.dimensions[i].name);
     const auto is_axis_of = [&](size_t tensor) { return has(is.tensors[tensor].dimensions, static_cast<int32_t>(i)); };
     if (is.dimensions[i].may_be_left_out && std::ranges::any_of(schema_tensors_, is_axis_of)) cuts_.push_back(i);
   }
-  for (const auto& description : described_gradients_) gradients_.emplace_back(description);
-  for (const auto& description : described_dimensions_) dimensions_.emplace_back(description);
 }
 
-bool LibraryOperator::begins_with_itself(size_t output) const {
-  return schema().tensors[static_cast<size_t>(schema().outputs[output].tensor)].role == MSDA_OWN_INOUT;
-}
+size_t LibraryOperator::name_count() const { return spec_.scalars.size() + std::size(adapters::kExtents); }
 
-std::shared_ptr<const analysis::OwnDefinition> LibraryOperator::bind(const capture::Invocation& invocation,
-                                                                     const std::string& where,
-                                                                     const GetOwnTensor& input,
-                                                                     const GetOwnTensor& output) const {
-  const analysis::Coordinates sizes = recorded_sizes(spec_, outputs_, dimensions_, invocation, where, output);
-  const size_t names = spec_.scalars.size() + std::size(adapters::kExtents);
-  auto bound = std::make_shared<BoundLibrary>(*this, recorded_values(spec_, names, invocation, where),
-                                              recorded_inputs(spec_, inputs_, invocation, where, input), sizes,
-                                              fmt::format("{}: operator {}", where, name()));
-  bound->check();
-  return bound;
+std::shared_ptr<const OwnCall> LibraryOperator::new_call(NamedValues values, std::vector<size_t> present,
+                                                         std::vector<analysis::Tensor> tensors,
+                                                         const analysis::Coordinates& sizes, std::string where) const {
+  return std::make_shared<BoundLibrary>(*this, std::move(values), std::move(present), std::move(tensors), sizes,
+                                        std::move(where));
 }
 
 }  // namespace msda::replay

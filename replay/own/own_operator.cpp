@@ -41,8 +41,8 @@ class UnusableOperator final : public OwnOperator {
 
   const std::string& name() const override { return name_; }
   const std::string& adapter() const override { return name_; }
-  std::shared_ptr<const analysis::OwnDefinition> bind(const capture::Invocation&, const std::string& where,
-                                                      const GetOwnTensor&, const GetOwnTensor&) const override {
+  std::shared_ptr<const OwnCall> bind(const capture::Invocation&, const std::string& where, const GetOwnTensor&,
+                                      const GetOwnTensor&) const override {
     throw BadInput(fmt::format("{}: {}", where, why_));
   }
 

@@ -7,13 +7,15 @@
 #include <memory>
 #include <string>
 
-#include "analysis/operators/own/definition.h"
+#include "analysis/numbers/tensor.h"
 #include "recorder/capture/capture.h"
 
 namespace msda::replay {
 
 // Gives a tensor of the invocation by its name; one without data and shape if it was not recorded.
 using GetOwnTensor = std::function<analysis::Tensor(const std::string& name)>;
+
+class OwnCall;
 
 class OwnOperator {
  public:
@@ -23,9 +25,8 @@ class OwnOperator {
   virtual const std::string& adapter() const = 0;    // whose launches it is of
   virtual bool has_stages() const { return false; }  // intermediate tensors
   // Binds to a call, whose every term has been looked at. Throws BadInput, whose message begins with `where`.
-  virtual std::shared_ptr<const analysis::OwnDefinition> bind(const capture::Invocation& invocation,
-                                                              const std::string& where, const GetOwnTensor& input,
-                                                              const GetOwnTensor& output) const = 0;
+  virtual std::shared_ptr<const OwnCall> bind(const capture::Invocation& invocation, const std::string& where,
+                                              const GetOwnTensor& input, const GetOwnTensor& output) const = 0;
 };
 
 // Reads the operators of an adapter file, which stay for the process. Throws BadInput, which names --operator.

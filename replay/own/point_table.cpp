@@ -104,7 +104,8 @@ class TableMaker {
 
   // Returns which axis of the tensor a name is an index of.
   std::optional<size_t> axis_of(size_t name) const {
-    const auto found = std::ranges::find_if(sum_.index, [&](size_t index) { return bound_.name_of(index) == name; });
+    const auto found =
+        std::ranges::find_if(sum_.index, [&](size_t index) { return bound_.name_of_index(index) == name; });
     return found == sum_.index.end() ? std::nullopt : std::optional(static_cast<size_t>(found - sum_.index.begin()));
   }
 
@@ -115,7 +116,8 @@ class TableMaker {
     std::vector<int64_t> at(table_->axes.size(), 0), first(own), last(own);
     if (std::ranges::find(table_->sizes, 0) != table_->sizes.end()) return;
     do {
-      for (size_t i = own; i < at.size(); ++i) evaluation_.set(bound_.name_of(sum_.index[table_->axes[i]]), at[i]);
+      for (size_t i = own; i < at.size(); ++i)
+        evaluation_.set(bound_.name_of_index(sum_.index[table_->axes[i]]), at[i]);
       for (int64_t point = 0; point < bound_.points_in(sum_); ++point) {
         bound_.set_point(sum_, point, evaluation_);
         bool any = true;

@@ -121,28 +121,28 @@ std::vector<analysis::Tensor> recorded_inputs(const adapters::UserSpec& spec, st
   return tensors;
 }
 
-analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OutputAxes> outputs,
+analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OwnOutput> outputs,
                                      std::span<const analysis::Dimension> names, const capture::Invocation& invocation,
                                      const std::string& where, const GetOwnTensor& output) {
   analysis::Coordinates sizes;
   sizes.fill(0);
-  for (const OutputAxes& axes : outputs) {
+  for (const OwnOutput& axes : outputs) {
     const std::string& tensor = spec.tensors[axes.tensor].name;
     const capture::TensorInfo* info = find(invocation.outputs, tensor);
     if (info == nullptr && spec.tensors[axes.tensor].present_if) continue;
     const analysis::Tensor recorded = output(tensor);
     const bool is_real = info != nullptr && kernels::is_float(info->type);
-    if (!is_real || recorded.shape.size() != axes.dimensions.size()) {
+    if (!is_real || recorded.shape.size() != axes.index.size()) {
       throw BadInput(
           fmt::format("{}/outputs has no {} of floating-point type and {} dimensions, which the operator {} "
                       "computes",
-                      where, tensor, axes.dimensions.size(), spec.op->name));
+                      where, tensor, axes.index.size(), spec.op->name));
     }
-    for (size_t i = 0; i < axes.dimensions.size(); ++i) {
-      int64_t& size = sizes[axes.dimensions[i]];
+    for (size_t i = 0; i < axes.index.size(); ++i) {
+      int64_t& size = sizes[axes.index[i]];
       if (size != 0 && size != recorded.shape[i]) {
         throw BadInput(fmt::format("{}: operator {}: index {} is one of {} and of {} in the outputs", where,
-                                   spec.op->name, names[axes.dimensions[i]].name(), size, recorded.shape[i]));
+                                   spec.op->name, names[axes.index[i]].name(), size, recorded.shape[i]));
       }
       size = recorded.shape[i];
     }

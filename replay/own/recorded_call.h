@@ -35,14 +35,16 @@ std::vector<analysis::Tensor> recorded_inputs(const adapters::UserSpec& spec, st
                                               const capture::Invocation& invocation, const std::string& where,
                                               const GetOwnTensor& input);
 
-// An output, and which dimension each of its axes is.
-struct OutputAxes {
-  size_t tensor;  // in the adapter
-  std::vector<size_t> dimensions;
+// An output of an operator. Dimensions by their numbers.
+struct OwnOutput {
+  size_t tensor;                              // in the adapter
+  std::vector<size_t> index, over, channels;  // of its axes; that it is a sum over; along which addends arrive together
+  int64_t addends = 1;                        // for each point that it is a sum over
+  bool begins_with_itself = false;            // with what it held, which is an input of its name
 };
 // Returns sizes as recorded, 0 for dimensions that no output has. A call may lack outputs that have a condition.
 // `names`: of the dimensions.
-analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OutputAxes> outputs,
+analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OwnOutput> outputs,
                                      std::span<const analysis::Dimension> names, const capture::Invocation& invocation,
                                      const std::string& where, const GetOwnTensor& output);
 

@@ -1,19 +1,24 @@
 // The additions to an output of the user's own operator, as `order` reads their order back: each addend as it is
 // computed, as if it were one factor. Kernels may compute it in other roundings, which is why nothing is impossible.
-#include "analysis/model/additions.h"
-
 #include <algorithm>
 #include <map>
 #include <mutex>
 
-#include "analysis/operators/own/call.h"
+#include "analysis/model/additions.h"
+#include "replay/own/own_call.h"
 
-namespace msda::analysis {
+namespace msda::replay {
+
+using analysis::FactorArithmetic;
+using analysis::Gradient;
+using analysis::KnownAdditions;
+using analysis::SharedAddend;
+
 namespace {
 
 constexpr int64_t kMostAddends = int64_t{1} << 24;  // a table of all of them
 
-class OwnAdditions final : public Additions {
+class OwnAdditions final : public analysis::Additions {
  public:
   OwnAdditions(const OwnCall& call, Gradient gradient) : call_(call), gradient_(gradient) {
     const int64_t elements = kernels::elements_of(call.shape_of(gradient));
@@ -25,7 +30,7 @@ class OwnAdditions final : public Additions {
   KnownAdditions known(std::string_view) const override {
     KnownAdditions known;
     known.products = {"addend"};
-    known.text = "each addend of " + call_.definition().schema().name() + " is taken to be added by itself";
+    known.text = "each addend of " + call_.operator_name() + " is taken to be added by itself";
     return known;
   }
 
@@ -49,9 +54,7 @@ class OwnAdditions final : public Additions {
   }
 
   // Returns 0 for an element that begins with itself: that is one of its addends.
-  double start(int64_t, double before) const override {
-    return call_.definition().schema().begins_with_itself(gradient_.place()) ? 0 : before;
-  }
+  double start(int64_t, double before) const override { return call_.begins_with_itself(gradient_) ? 0 : before; }
 
   int64_t launch_index(int64_t sample) const override {
     make_table();
@@ -60,7 +63,7 @@ class OwnAdditions final : public Additions {
   const char* launch_index_name() const override { return "addend"; }
   std::string name_of(const SharedAddend& addend) const override {
     make_table();
-    return call_.definition().name_of_term(gradient_.place(), table_[static_cast<size_t>(addend.sample)].number);
+    return call_.name_of_term(gradient_, table_[static_cast<size_t>(addend.sample)].number);
   }
 
  private:
@@ -71,19 +74,23 @@ class OwnAdditions final : public Additions {
 
   void make_table() const {
     std::call_once(made_, [&] {
+      analysis::Cache cache;
       for (const auto& [target, elements] : elements_of_) {
         const size_t first = values_.size(), channels = elements.size();
         for (size_t c = 0; c < channels; ++c) {
-          const auto addends = call_.addends_in({gradient_, elements[c], {}}, call_.arithmetic());
+          const analysis::ElementId id{gradient_, elements[c], {}};
+          const std::vector<double> addends = call_.addends(id, cache).values;
           if (c == 0) {
             values_.resize(first + addends.size() * channels);
-            for (size_t i = 0; i < addends.size(); ++i) {
-              table_.push_back({target, addends[i].number, first + i * channels});
-            }
+            size_t next = first;
+            call_.computed_terms(id, cache, [&](const analysis::Term& term) {
+              table_.push_back({target, term.number, next});
+              next += channels;
+            });
           }
           // Channels whose addends are others than the first one's are no channels: the definition says they are.
           for (size_t i = 0; i < addends.size() && first + i * channels + c < values_.size(); ++i) {
-            values_[first + i * channels + c] = addends[i].value;
+            values_[first + i * channels + c] = addends[i];
           }
         }
       }
@@ -100,9 +107,9 @@ class OwnAdditions final : public Additions {
 
 }  // namespace
 
-std::unique_ptr<Additions> OwnCall::additions(Gradient gradient) const {
-  if (definition_->term_count(gradient.place()) > kMostAddends) return nullptr;
+std::unique_ptr<analysis::Additions> OwnCall::additions(Gradient gradient) const {
+  if (term_count(gradient.place()) > kMostAddends) return nullptr;
   return std::make_unique<OwnAdditions>(*this, gradient);
 }
 
-}  // namespace msda::analysis
+}  // namespace msda::replay
