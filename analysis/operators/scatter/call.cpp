@@ -70,10 +70,9 @@ Loss ScatterCall::loss_at(const ElementId& id, double x) const {
     loss.value += addend;
     loss.magnitude += std::abs(addend);
   };
-  for (int64_t place = 0; place < from_.places(); ++place) {
-    send_exactly(place, Precision::of(MSDA_FLOAT64), 0, [&](const ExactContribution& contribution) {
-      if (contribution.target == at.place) add(contribution.weight * source().at(from_.flat({place, at.channel})));
-    });
+  const int64_t channel = from_.of_channel(at.channel);
+  for (const auto& entry : tables_->exact(*this, coordinate_precision(Precision::of(MSDA_FLOAT64))).entries(at.place)) {
+    add(entry.weight * source().at(entry.first + channel));
   }
   if (const auto before = held(id.flat)) add(*before);
   return loss;
