@@ -54,6 +54,8 @@ class OwnCall : public analysis::DefinedCall {
   std::vector<analysis::NamedTensor> all_inputs() const override { return inputs_; }
   msda_dtype arithmetic() const override;
   bool adds_to_output() const override;
+  // Nobody says in which type a kernel adds 16-bit numbers up.
+  bool has_narrow_kernels() const override { return true; }
   bool begins_with_itself(analysis::Gradient gradient) const;
   const DescribedOperator& described() const { return described_; }
 
