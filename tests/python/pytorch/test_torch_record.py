@@ -194,9 +194,9 @@ def test_existing_file_is_kept(tmp_path):
 
 
 def test_trouble_of_the_recorder_is_not_the_programs(tmp_path, monkeypatch):
-    from msda_replay.torch import recording
+    from msda_replay.recording import recorder
 
-    monkeypatch.setattr(recording, "_copied", lambda tensor: 1 / 0)
+    monkeypatch.setattr(recorder, "_copied", lambda tensor: 1 / 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         record, returned, calls = recorded(tmp_path / "x.h5", CALLS["rows"][0])
@@ -233,12 +233,12 @@ def test_tensors_without_data_are_left_out(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_hides_no_exception(tmp_path, monkeypatch):
-    from msda_replay.torch import recording
+    from msda_replay.recording import recorder
 
     def full(*_):
         raise msda_replay.CaptureError("x.h5: no room")
 
-    monkeypatch.setattr(recording, "write_capture", full)
+    monkeypatch.setattr(recorder, "write_capture", full)
     with pytest.warns(UserWarning, match="no room"), pytest.raises(ZeroDivisionError):
         with msda_replay.record(tmp_path / "x.h5"):
             CALLS["index_add"][0]()

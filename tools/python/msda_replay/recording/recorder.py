@@ -12,7 +12,7 @@ from torch.utils.module_tracker import ModuleTracker
 
 from ..capture import BFloat16, CaptureError, Invocation, check_target, write_capture
 from ..memory import free_memory
-from .recorded import Refused, all_calls
+from .operators import Refused, all_calls
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64)
 _SHARE = 4  # of the free memory

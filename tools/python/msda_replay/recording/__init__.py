@@ -33,7 +33,7 @@ class record:
         return f"<record {self.path}: {self.calls} call{'s' * (self.calls != 1)}>"
 
     def __enter__(self) -> "record":
-        from .torch.recording import Recorder  # here, because it needs PyTorch
+        from .recorder import Recorder  # here, because it needs PyTorch
 
         self._recorder = Recorder(self.path, *self._how)
         self._recorder.begin()
