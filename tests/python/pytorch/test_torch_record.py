@@ -1,10 +1,14 @@
 """record: calls of PyTorch's operators on a CPU, as a capture holds them, and that the program does not notice."""
 
 import json
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
+from conftest import SOURCE
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
 
@@ -194,9 +198,9 @@ def test_existing_file_is_kept(tmp_path):
 
 
 def test_trouble_of_the_recorder_is_not_the_programs(tmp_path, monkeypatch):
-    from msda_replay.recording import recorder
+    from msda_replay.recording import operator_calls
 
-    monkeypatch.setattr(recorder, "_copied", lambda tensor: 1 / 0)
+    monkeypatch.setattr(operator_calls, "_copied", lambda tensor: 1 / 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         record, returned, calls = recorded(tmp_path / "x.h5", CALLS["rows"][0])
@@ -233,15 +237,37 @@ def test_tensors_without_data_are_left_out(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_hides_no_exception(tmp_path, monkeypatch):
-    from msda_replay.recording import recorder
+    from msda_replay.recording import operator_calls
 
     def full(*_):
         raise msda_replay.CaptureError("x.h5: no room")
 
-    monkeypatch.setattr(recorder, "write_capture", full)
+    monkeypatch.setattr(operator_calls, "write_capture", full)
     with pytest.warns(UserWarning, match="no room"), pytest.raises(ZeroDivisionError):
         with msda_replay.record(tmp_path / "x.h5"):
             CALLS["index_add"][0]()
             1 / 0  # noqa: B018 (the program's mistake)
     with pytest.raises(msda_replay.CaptureError, match="no room"):
         recorded(tmp_path / "y.h5", CALLS["index_add"][0])
+
+
+def test_compiled_functions_stay_compiled(tmp_path):
+    """The program would get other bits if recording had torch.compile fall back to PyTorch's own kernels."""
+    if not hasattr(torch.utils._python_dispatch.TorchDispatchMode, "ignore_compile_internals"):
+        pytest.skip("this PyTorch compiles nothing below a dispatch mode")
+    compiled = []
+
+    @torch.compile(backend=lambda graph, inputs: compiled.append(graph) or graph.forward)
+    def step(rows):
+        return 2 * rows
+
+    recorded(tmp_path / "x.h5", lambda: (step(random(4, 3)), CALLS["index_add"][0]()))
+    assert len(compiled) == 1
+
+
+def test_recording_leaves_torch_compile_alone(tmp_path):
+    """Importing msda_replay.torch changes what torch.compile compiles."""
+    code = "import sys, torch, msda_replay\nwith msda_replay.record(sys.argv[1]): torch.zeros(6, 5).index_add(0, torch.zeros(1, dtype=int), torch.ones(1, 5))\n"
+    done = subprocess.run([sys.executable, "-c", code + "print('msda_replay.torch' in sys.modules)", tmp_path / "x.h5"], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(SOURCE / "tools" / "python")})
+    assert done.stdout == "False\n", done.stderr

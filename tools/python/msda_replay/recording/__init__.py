@@ -23,11 +23,11 @@ class record:
 
     @property
     def calls(self) -> int:
-        return len(self._recorder.invocations) if self._recorder else 0
+        return len(self._recorder.seen.invocations) if self._recorder else 0
 
     @property
     def left_out(self) -> Dict[str, int]:
-        return dict(self._recorder.left_out) if self._recorder else {}
+        return dict(self._recorder.seen.left_out) if self._recorder else {}
 
     def __repr__(self) -> str:
         return f"<record {self.path}: {self.calls} call{'s' * (self.calls != 1)}>"

@@ -1,0 +1,120 @@
+"""Sees the calls of PyTorch's operators, on a CPU or a GPU, without a preloaded library, and makes invocations of them."""
+
+import collections
+import sys
+import threading
+from typing import Callable, Dict, List, Optional
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..capture import BFloat16, Invocation, write_capture
+from ..memory import free_memory
+from .operators import Refused, all_calls
+
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64)
+_SHARE = 4  # of the free memory
+
+
+def _copied(tensor):
+    copy = tensor.detach().to("cpu", copy=True).contiguous()
+    return copy.float().numpy().view(BFloat16) if copy.dtype == torch.bfloat16 else copy.numpy()
+
+
+def _bytes_of(tensors):
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+
+class OperatorCalls(TorchDispatchMode):
+    """While it is entered, it sees each call of this thread and of its backward passes before the call reaches its kernel, and keeps those
+    that msda-replay knows as `invocations`. `left_out` says how many others were not kept, by their reasons. What goes wrong here is a call
+    left out, and never the program's error.
+
+    `label` returns a call's label; no call is kept where it returns None. `max_bytes` bounds what is kept (a quarter of the free memory)."""
+
+    def __init__(self, label: Callable[[], Optional[str]], max_bytes: Optional[int] = None):
+        super().__init__()
+        self._label, self._max_bytes = label, max_bytes
+        self._describe = all_calls()
+        self._lock = threading.Lock()  # backward passes run in threads of their own
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets what it has kept."""
+        with self._lock:
+            self.left_out: Dict[str, int] = collections.Counter()
+            self.invocations: List[Invocation] = []
+            self._left = self._max_bytes if self._max_bytes is not None else free_memory() // _SHARE
+
+    def write(self, path: str, seed: int, overwrite: bool = False) -> None:
+        """Writes a capture of what it has kept. Raises CaptureError."""
+        seeds = [{"source": "torch_cpu", "value": seed & (2**64 - 1)}]
+        libraries = {"torch": torch.__version__, "Python": sys.version.split()[0]}
+        write_capture(path, self.invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, overwrite)
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Otherwise torch.compile would compile nothing, and the program get other bits."""
+        return True
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        describe = self._describe.get(func._schema.name)
+        begun = self._begin(func, describe, types, args, kwargs) if describe is not None else None
+        returned = func(*args, **kwargs)
+        if begun is not None:
+            self._end(begun, returned)
+        return returned
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        with self._lock:
+            self.left_out[f"{name} {reason}"] += 1
+
+    def _begin(self, func, describe, types, args, kwargs):
+        name, label = func._schema.name, self._label()
+        if label is None:
+            return None
+        try:
+            # Before anything is computed of the tensors: a graph that is captured must not get more nodes.
+            if types:
+                raise Refused(f"has tensors of the class {types[0].__name__}, which may have no data")
+            if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+                raise Refused("is captured in a CUDA graph")
+            schema = func._schema.arguments
+            call = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
+            call.update({argument.name: value for argument, value in zip(schema, args)}, **kwargs)
+            described = describe(call)
+            if reason := self._refusal({**described.inputs, **described.before}):
+                raise Refused(reason)
+            copies = {key: _copied(tensor) for key, tensor in described.inputs.items()}
+            before = {key: _copied(tensor) for key, tensor in described.before.items()}
+            return name, label, described, copies, before
+        except Refused as refused:
+            self._leave_out(name, str(refused))
+        except Exception as error:  # the program must go on
+            self._leave_out(name, f"could not be read: {type(error).__name__}: {' '.join(str(error).split())}")
+        return None
+
+    def _refusal(self, tensors) -> str:
+        for key, tensor in tensors.items():
+            if tensor.layout != torch.strided:
+                return f"has a {key} that is sparse"
+            if tensor.dtype not in _TYPES:
+                return f"has a {key} in {str(tensor.dtype).removeprefix('torch.')}"
+        with self._lock:
+            if _bytes_of(tensors) > self._left:
+                return "needs more memory than max_bytes leaves"
+            self._left -= _bytes_of(tensors)
+        return ""
+
+    def _end(self, begun, returned) -> None:
+        name, label, described, inputs, before = begun
+        try:
+            outputs = {key: _copied(tensor) for key, tensor in described.results(returned).items()}
+            facts = {**described.facts, **({"label": label} if label else {})}
+            invocation = Invocation(inputs, outputs, dialect="", kernel=name, outputs_before=before, facts=facts)
+            with self._lock:
+                self._left -= sum(array.nbytes for array in outputs.values())
+                self.invocations.append(invocation)
+        except Exception as error:
+            self._leave_out(name, f"has results that could not be read: {type(error).__name__}: {' '.join(str(error).split())}")
