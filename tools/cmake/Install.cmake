@@ -16,9 +16,12 @@ foreach(component IN ITEMS msda analysis capture)
   install(EXPORT msda_replay-${component} NAMESPACE msda_replay:: DESTINATION ${package_folder} COMPONENT development)
 endforeach()
 
+# All that the component runtime installs.
+add_custom_target(runtime DEPENDS msda-replay msda-record msda_record)
 install(TARGETS msda-replay msda-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(TARGETS msda_record LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 if(TARGET msda_torch_calls)
+  add_dependencies(runtime msda_torch_calls)
   install(TARGETS msda_torch_calls LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 endif()
 if(TARGET msda_mpi)
@@ -50,6 +53,7 @@ if(Python3_FOUND)
     DEPENDS msda-replay msda-record tools/package/shell_files ${shell_files_sources}
     VERBATIM)
   add_custom_target(msda_shell_files ALL DEPENDS ${shell_files}/made)
+  add_dependencies(runtime msda_shell_files)
   foreach(folder IN ITEMS man bash-completion zsh fish)  # a build of the commands alone has none
     install(DIRECTORY ${shell_files}/${folder} DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT runtime OPTIONAL)
   endforeach()

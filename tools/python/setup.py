@@ -1,9 +1,14 @@
-"""What pyproject.toml cannot say: a package with programs in it (tools/package/make_wheel) is for one platform, and for every Python."""
+"""Makes a package with programs in it: those of an installed build, MSDA_PREFIX, or else of the sources that this folder lies in."""
 
 import os
 import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
 
 try:
@@ -11,27 +16,56 @@ try:
 except ImportError:  # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
-HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = (HERE / "msda_replay" / "bin").is_dir()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = "bin/msda-re*"
+LIBRARIES = ("libmsda.so.0", "libmsda_record.so", "msda_torch_calls.abi3.so")
+
+
+def install(prefix):
+    """Builds the programs in MSDA_BUILD, by default the build/ of the sources, and installs them into `prefix`."""
+    build = os.environ.get("MSDA_BUILD", ROOT / "build")
+    commands = [["--build", build, "--target", "runtime"],
+                ["--install", build, "--component", "runtime", "--strip", "--prefix", prefix]]  # fmt: skip
+    if not os.path.exists(os.path.join(build, "CMakeCache.txt")):
+        commands.insert(0, ["--preset", "default", "-B", build, "-DMSDA_TESTS=OFF"])
+    try:
+        for command in commands:
+            subprocess.run(["cmake", *command], cwd=ROOT, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        sys.exit("msda_replay: cannot build its programs: in a clone of msda-replay, run tools/setup, which installs what they need, and try again")
+
+
+class BuildWithPrograms(build_py):
+    """Puts the programs into the package, and man pages, completions and documentation into PREFIX/share."""
+
+    def run(self):
+        if self.editable_mode:
+            sys.exit("msda_replay: an editable installation has no programs: build them (docs/building.md), and add tools/python to PYTHONPATH")
+        super().run()
+        inside = pathlib.Path(self.build_lib) / "msda_replay"
+        prefix = pathlib.Path(os.environ.get("MSDA_PREFIX", TEMPORARY / "installed"))
+        if "MSDA_PREFIX" not in os.environ:
+            install(prefix)
+        for folder, found in (("bin", prefix.glob(PROGRAMS)), ("lib", (path for name in LIBRARIES for path in prefix.glob(f"lib*/**/{name}")))):
+            (inside / folder).mkdir()
+            for path in found:
+                shutil.copy(path, inside / folder)
+        shared = [path for path in sorted((prefix / "share").rglob("*")) if path.is_file()]
+        self.distribution.data_files = [(str(path.parent.relative_to(prefix)), [str(path)]) for path in shared]
 
 
 class WithPrograms(Distribution):
     def has_ext_modules(self):
-        return PROGRAMS
+        return True
 
 
 class AnyPython(bdist_wheel):
     def get_tag(self):
-        tag = super().get_tag()
-        return ("py3", "none", os.environ.get("MSDA_WHEEL_PLATFORM", tag[2])) if PROGRAMS else tag
+        return ("py3", "none", super().get_tag()[2])
 
 
-def shared_files():
-    """Man pages, completions and documentation, for PREFIX/share."""
-    share = HERE / "share"
-    folders = sorted(path for path in share.rglob("*") if path.is_dir()) if PROGRAMS else []
-    return [(str(folder.relative_to(HERE)), [str(path.relative_to(HERE)) for path in sorted(folder.iterdir()) if path.is_file()])
-            for folder in folders]
-
-
-setup(distclass=WithPrograms, cmdclass={"bdist_wheel": AnyPython}, data_files=shared_files())
+# Nothing is left in the sources, from where a later wheel would take it.
+with tempfile.TemporaryDirectory() as temporary:
+    TEMPORARY = pathlib.Path(temporary)
+    setup(distclass=WithPrograms, cmdclass={"bdist_wheel": AnyPython, "build_py": BuildWithPrograms},
+          options={"build": {"build_base": temporary}, "egg_info": {"egg_base": temporary}})

@@ -1,7 +1,6 @@
 """Packages made of this build: what they hold, and that they work where they are unpacked; man pages and completions."""
 
 import os
-import pathlib
 import platform
 import re
 import shutil
@@ -104,35 +103,52 @@ def test_debian_packages(packed, tmp_path):
     works(tmp_path / "msda-replay" / "usr" / "bin", tmp_path)
 
 
+CLEAN = {name: value for name, value in environment().items() if not name.startswith(("PYTHON", "MSDA_"))}
+OFFLINE = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-build-isolation", "--no-deps")
+
+
+def make_wheel(folder, **variables):
+    """pip makes a wheel of the sources."""
+    if subprocess.run([sys.executable, "-c", "import setuptools, venv, wheel, pip"], capture_output=True, text=True).returncode != 0:
+        pytest.skip("needs setuptools, venv, wheel and pip")
+    return subprocess.run([sys.executable, "-m", "pip", "wheel", *OFFLINE, "--wheel-dir", folder, SOURCE / "tools" / "python"],
+                          env={**CLEAN, **variables}, capture_output=True, text=True)
+
+
 @pytest.mark.long
 def test_a_wheel(tmp_path):
-    call("cmake", "--install", BUILD, "--component", "runtime", "--prefix", tmp_path / "installed")
-    modules = subprocess.run([sys.executable, "-c", "import setuptools, wheel, pip"], capture_output=True, text=True)
-    if modules.returncode != 0:
-        pytest.skip("needs setuptools, wheel and pip")
-    call(sys.executable, PACKAGE / "make_wheel", tmp_path / "installed", tmp_path, "linux_x86_64")
+    made = make_wheel(tmp_path, MSDA_BUILD=str(BUILD))
+    assert made.returncode == 0, made.stderr
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name == f"msda_replay-{VERSION}-py3-none-linux_x86_64.whl"
-    # Into a folder of its own; h5py and NumPy are the system's.
-    target = tmp_path / "target"
-    clean = {name: value for name, value in environment().items() if not name.startswith(("PYTHON", "MSDA_"))}
-    call(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", "--no-compile",
-         "--target", target, wheel, env=clean)
-    programs, clean = target / "bin", {**clean, "PYTHONPATH": str(target)}
-    works(programs, tmp_path, clean)
-    assert "test call was recorded" in call(programs / "msda-replay", "doctor", env=clean)
-    share = target / "share"
-    assert (share / "man" / "man1" / "msda-replay-run.1").exists() and (share / "doc" / "msda-replay" / "docs" / "packages.md").exists()
-    # Exit statuses and arguments pass through, and the Python part is there.
-    done = subprocess.run([programs / "msda-replay", "rnu"], capture_output=True, text=True, env=clean)
+    venv, work = tmp_path / "venv", tmp_path / "work"
+    work.mkdir()
+    call(sys.executable, "-m", "venv", "--system-site-packages", venv)  # h5py and NumPy are the system's
+    call(venv / "bin" / "pip", "install", *OFFLINE, wheel, env=CLEAN)
+    in_venv = {"env": {**CLEAN, "PATH": f"{venv / 'bin'}:{CLEAN['PATH']}"}, "cwd": work}
+    assert "test call was recorded" in call("python3", "-m", "msda_replay", "doctor", **in_venv)
+    call("python3", "-m", "msda_replay", "import", DATA / "h200_border_noalign_0.npz", "-o", "b.h5", **in_venv)
+    # Exit statuses and arguments pass through.
+    done = subprocess.run(["msda-replay", "run", "--quiet", "b.h5"], capture_output=True, text=True, **in_venv)
+    assert done.returncode == 1 and done.stdout.startswith("The reference is wrong"), done.stderr
+    done = subprocess.run(["msda-replay", "rnu"], capture_output=True, text=True, **in_venv)
     assert done.returncode == 2 and "did you mean run?" in done.stderr
-    call(sys.executable, "-m", "msda_replay", "import", DATA / "h200_border_noalign_0.npz", "-o", tmp_path / "b.h5", env=clean, cwd=tmp_path)
-    call(sys.executable, "-c", "import pathlib, msda_replay.libmsda as m; from msda_replay.programs import find_program as f; m.library(); "
-         "assert pathlib.Path(m.__file__).parent in pathlib.Path(f('msda-record')).parents", env=clean, cwd=tmp_path)
-    (entry_points,) = target.glob("*.dist-info/entry_points.txt")
-    assert "[pytest11]\nmsda_replay.pytest_plugin = msda_replay.pytest_plugin" in entry_points.read_text()
-    inside = [path.name for path in target.rglob("*.so*")]
-    assert sorted(inside) == ["libmsda.so.0", "libmsda_record.so"]
+    works(venv / "bin", work, in_venv["env"])
+    call("python3", "-c", "import pathlib, msda_replay.libmsda as m; from msda_replay.programs import find_program as f; m.library(); "
+         "assert pathlib.Path(m.__file__).parent in pathlib.Path(f('msda-record')).parents", **in_venv)
+    share = venv / "share"
+    assert (share / "man" / "man1" / "msda-replay-run.1").exists() and (share / "doc" / "msda-replay" / "docs" / "packages.md").exists()
+    (information,) = venv.glob("lib/*/site-packages/msda_replay-*.dist-info")
+    assert "[pytest11]\nmsda_replay.pytest_plugin = msda_replay.pytest_plugin" in (information / "entry_points.txt").read_text()
+    assert "Apache License" in next(information.rglob("LICENSE")).read_text()
+    inside = [path.name for path in (information.parent / "msda_replay").rglob("*.so*")]
+    for_torch = [path.name for path in (BUILD / "lib").glob("msda_torch_calls.abi3.so")]
+    assert sorted(inside) == ["libmsda.so.0", "libmsda_record.so", *for_torch]
+
+
+def test_a_machine_that_cannot_build_gets_no_wheel(tmp_path):
+    made = make_wheel(tmp_path, MSDA_BUILD=str(tmp_path / "build"), PATH=str(tmp_path))
+    assert made.returncode != 0 and "run tools/setup" in made.stderr and not list(tmp_path.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -195,4 +211,3 @@ def test_the_scripts_are_scripts():
     for script in ("wheel", "deb", "try", "use"):
         call("bash", "-n", PACKAGE / script)
         assert os.access(PACKAGE / script, os.X_OK)
-    assert pathlib.Path(PACKAGE / "make_wheel").read_text().startswith("#!")

@@ -1,9 +1,11 @@
-"""python3 -m msda_replay import CASE.npz -o CASE.h5"""
+"""python3 -m msda_replay import CASE.npz -o CASE.h5; python3 -m msda_replay COMMAND ... is msda-replay COMMAND ..."""
 
 import argparse
+import os
 import sys
 
 from .capture import CaptureError
+from .command import CommandError, find_command
 from .importer import import_case
 from .operator_rows import DIALECTS, ROWS, values_of
 
@@ -25,6 +27,15 @@ def _keys_by_operator():
         lines.append(f"{row.name}: {', '.join((*row.named('input'), *optional))}; gradients {', '.join(row.named('gradient'))}; "
                      f"scalars {', '.join(row.conventions)}")
     return "\n".join(lines)
+
+
+def _become_msda_replay(arguments):
+    """Returns only if it cannot be started, the exit status."""
+    try:
+        os.execv(find_command(), ["msda-replay", *arguments])
+    except (CommandError, OSError) as error:
+        _print(str(error))
+        return 2
 
 
 def main(arguments=None):
@@ -60,4 +71,5 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    is_own = sys.argv[1:2] in ([], ["import"]) or sys.argv[1].startswith("-")
+    sys.exit(main() if is_own else _become_msda_replay(sys.argv[1:]))

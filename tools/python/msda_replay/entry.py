@@ -1,4 +1,4 @@
-"""The commands msda-replay and msda-record of a wheel, which has them inside the package (tools/package/make_wheel)."""
+"""The commands msda-replay and msda-record of an installed package, which has them inside (setup.py)."""
 
 import os
 import pathlib
