@@ -17,12 +17,12 @@ except ImportError:  # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = "bin/msda-re*"
-LIBRARIES = ("libmsda.so.0", "libmsda_record.so", "msda_torch_calls.abi3.so")
+HELD = ("bin/msda-record", "bin/msda-replay", "lib*/**/libmsda.so.0", "lib*/**/libmsda_record.so")
+OPTIONAL = ("lib*/**/msda_torch_calls.abi3.so",)  # of builds with CUDA
 
 
 def install(prefix):
-    """Builds the programs in MSDA_BUILD, by default the build/ of the sources, and installs them into `prefix`."""
+    """Builds the programs in MSDA_BUILD, by default the build/ of the sources, and installs them into `prefix`, which it returns."""
     build = os.environ.get("MSDA_BUILD", ROOT / "build")
     commands = [["--build", build, "--target", "runtime"],
                 ["--install", build, "--component", "runtime", "--strip", "--prefix", prefix]]  # fmt: skip
@@ -33,6 +33,7 @@ def install(prefix):
             subprocess.run(["cmake", *command], cwd=ROOT, check=True)
     except (OSError, subprocess.CalledProcessError):
         sys.exit("msda_replay: cannot build its programs: in a clone of msda-replay, run tools/setup, which installs what they need, and try again")
+    return prefix
 
 
 class BuildWithPrograms(build_py):
@@ -43,13 +44,14 @@ class BuildWithPrograms(build_py):
             sys.exit("msda_replay: an editable installation has no programs: build them (docs/building.md), and add tools/python to PYTHONPATH")
         super().run()
         inside = pathlib.Path(self.build_lib) / "msda_replay"
-        prefix = pathlib.Path(os.environ.get("MSDA_PREFIX", TEMPORARY / "installed"))
-        if "MSDA_PREFIX" not in os.environ:
-            install(prefix)
-        for folder, found in (("bin", prefix.glob(PROGRAMS)), ("lib", (path for name in LIBRARIES for path in prefix.glob(f"lib*/**/{name}")))):
-            (inside / folder).mkdir()
-            for path in found:
-                shutil.copy(path, inside / folder)
+        prefix = pathlib.Path(os.environ.get("MSDA_PREFIX") or install(TEMPORARY / "installed"))
+        for pattern in HELD + OPTIONAL:
+            found = next(prefix.glob(pattern), None)
+            if found:
+                (inside / pattern[:3]).mkdir(exist_ok=True)
+                shutil.copy(found, inside / pattern[:3])
+            elif pattern in HELD:
+                sys.exit(f"msda_replay: {prefix} has no {pattern}: install the component runtime into it first")
         shared = [path for path in sorted((prefix / "share").rglob("*")) if path.is_file()]
         self.distribution.data_files = [(str(path.parent.relative_to(prefix)), [str(path)]) for path in shared]
 
