@@ -23,6 +23,12 @@ def words(*arguments):
     return found["words"]
 
 
+def test_another_result_may_take_the_place_of_its_json(tmp_path):
+    for _ in range(2):
+        done = explain("rounding", "--json", tmp_path / "a.json")
+        assert done.returncode == 0, done.stderr
+
+
 def enumerations(schema):
     """All lists of words that a schema admits."""
     if isinstance(schema, dict):
