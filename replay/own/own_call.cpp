@@ -16,7 +16,6 @@ namespace msda::replay {
 using analysis::Axis;
 using analysis::Cache;
 using analysis::Coordinate;
-using analysis::Coordinates;
 using analysis::Dimension;
 using analysis::ElementId;
 using analysis::Gradient;
@@ -45,7 +44,7 @@ Landing landing_in(double cell, const Coordinate& at) {
 }  // namespace
 
 OwnCall::OwnCall(const DescribedOperator& described, NamedValues values, std::vector<size_t> present,
-                 std::vector<Tensor> tensors, const Coordinates& sizes, std::string where)
+                 std::vector<Tensor> tensors, const analysis::Coordinates& sizes, std::string where)
     : values_(std::move(values)),
       present_(std::move(present)),
       sizes_(sizes),
@@ -58,7 +57,7 @@ OwnCall::OwnCall(const DescribedOperator& described, NamedValues values, std::ve
   for (const Dimension& dimension : described.dimensions()) parts_.push_back({dimension});
 }
 
-void OwnCall::check_outputs(const Coordinates& recorded, const char* dimensions) const {
+void OwnCall::check_outputs(const analysis::Coordinates& recorded, const char* dimensions) const {
   for (const Gradient gradient : gradients()) {
     Index shape;
     for (const size_t dimension : described_.outputs()[gradient.place()].index) shape.push_back(recorded[dimension]);
@@ -264,8 +263,8 @@ int64_t OwnCall::weights_of(Gradient gradient, int64_t flat) const {
   return number;
 }
 
-Coordinates OwnCall::coordinates_of(Gradient gradient, int64_t flat) const {
-  Coordinates all;
+analysis::Coordinates OwnCall::coordinates_of(Gradient gradient, int64_t flat) const {
+  analysis::Coordinates all;
   all.fill(-1);
   const Index at = kernels::index_of(shape_of(gradient), flat);
   for (size_t i = 0; i < at.size(); ++i) all[described_.outputs()[gradient.place()].index[i]] = at[i];
