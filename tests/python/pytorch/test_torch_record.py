@@ -271,3 +271,15 @@ def test_recording_leaves_torch_compile_alone(tmp_path):
     done = subprocess.run([sys.executable, "-c", code + "print('msda_replay.torch' in sys.modules)", tmp_path / "x.h5"], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(SOURCE / "tools" / "python")})
     assert done.stdout == "False\n", done.stderr
+
+
+def test_a_label_that_fails_is_no_error_of_the_program():
+    from msda_replay.recording.operator_calls import OperatorCalls
+
+    def label():
+        raise RuntimeError("no label")
+
+    seen = OperatorCalls(label)
+    with seen:
+        torch.zeros(3, 2).index_add(0, torch.tensor([0, 2]), torch.ones(2, 2))
+    assert not seen.invocations and list(seen.left_out.values()) == [1]

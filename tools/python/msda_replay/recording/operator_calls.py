@@ -71,10 +71,11 @@ class OperatorCalls(TorchDispatchMode):
             self.left_out[f"{name} {reason}"] += 1
 
     def _begin(self, func, describe, types, args, kwargs):
-        name, label = func._schema.name, self._label()
-        if label is None:
-            return None
+        name = func._schema.name
         try:
+            label = self._label()
+            if label is None:
+                return None
             # Before anything is computed of the tensors: a graph that is captured must not get more nodes.
             if types:
                 raise Refused(f"has tensors of the class {types[0].__name__}, which may have no data")
