@@ -18,8 +18,9 @@ OVERLOADED = {"to_json"}  # one for each type, which no other type converts to
 
 
 def units():
-    """The files that are compiled as one, by the file that includes them."""
-    for unit in sorted(BUILD.rglob("Unity/unity_*_cxx.cxx")):
+    """The files that are compiled as one, by the file that includes them. CMake leaves units that it no longer needs."""
+    compiled = {pathlib.Path(command["file"]) for command in json.loads((BUILD / "compile_commands.json").read_text())}
+    for unit in sorted(compiled.intersection(BUILD.rglob("Unity/unity_*_cxx.cxx"))):
         files = [pathlib.Path(path) for path in re.findall(r'^#include "(.*)"$', unit.read_text(), re.MULTILINE)]
         if files and all(path.is_relative_to(SOURCE) for path in files):
             yield unit.relative_to(BUILD), [str(path.relative_to(SOURCE)) for path in files]
