@@ -59,7 +59,7 @@ Evidence host_memory(const PartingCase& parting) {
                      thousands(parting.a.launches[parting.row_a()] + 1));
 }
 
-// Finds another loss scale: a gradient scaler's scale is a number of 4 bytes, and a power of two.
+// Finds another loss scale: a gradient scaler's scale is one number, set by one block, and a power of two.
 Evidence other_scale(const PartingCase& parting) {
   const auto is_scale = [](uint64_t word) {
     constexpr uint32_t kMantissa = 0x7FFFFF, kOfEight = 0x41000000, kInfinity = 0x7F800000;
@@ -71,9 +71,10 @@ Evidence other_scale(const PartingCase& parting) {
       return record::has_any(kernel.name, {"amp_update_scale", "amp_non_finite", "amp_foreach_non_finite"});
     });
   };
-  constexpr uint64_t kMost = 16;
-  if (!parting.is_pair() || parting.a.row(parting.row_a()).bytes > kMost || !scales(parting.a) || !scales(parting.b))
-    return std::nullopt;
+  const auto* const configuration = parting.is_pair() ? parting.a.configuration(parting.row_a()) : nullptr;
+  const bool is_one_block =
+      configuration != nullptr && std::ranges::all_of(configuration->grid, [](uint32_t blocks) { return blocks == 1; });
+  if (!is_one_block || !scales(parting.a) || !scales(parting.b)) return std::nullopt;
   for (const ParameterDifference& word : parting.part.parameters) {
     // If the lower halves are equal, the upper halves are a parameter of their own.
     const bool is_upper = (word.a & 0xFFFFFFFF) == (word.b & 0xFFFFFFFF);

@@ -164,12 +164,18 @@ class FirstFinder {
     return clusters;
   }
 
-  // Returns whether it is a few other results without a cause, followed by equal ones: memory that a kernel uses only
+  // Returns whether it is a few other results without an origin, followed by equal ones: memory that a kernel uses only
   // for itself, or bytes next to a result, such as its neighbours in a buffer of all gradients.
   bool may_be_without_effect(const Cluster& cluster) const {
     constexpr size_t kSome = 64;
     const bool may_be = cluster.pairs <= kSome && cluster.equal_behind >= kApart && !cluster.is_copied_out;
-    return may_be && is_launch(a_.row(pairs_[cluster.root].a)) && part_at(cluster.root).part->cause.empty();
+    return may_be && is_launch(a_.row(pairs_[cluster.root].a)) && !has_origin(*part_at(cluster.root).part);
+  }
+
+  // Returns whether something other than earlier launches explains it: a cause, or a number that the program passed.
+  // What reads such a number may come much later.
+  static bool has_origin(const TrailPart& part) {
+    return !part.cause.empty() || part.kind == TrailDivergence::kOtherParameters;
   }
 
   // Returns how many launches with equal results, between what has no effect and this, show that this is no late effect
@@ -179,7 +185,8 @@ class FirstFinder {
     constexpr std::string_view kOfOthers[] = {"host_memory", "loss_scale", "data_order", "batch",
                                               "generator",   "tuner",      "algorithm",  "unordered_streams",
                                               "other_rank",  "tf32"};
-    if (part.cause.empty()) return kNever;
+    if (!has_origin(part)) return kNever;
+    if (part.kind == TrailDivergence::kOtherParameters) return kApart;
     return std::ranges::count(kOfOthers, part.cause) > 0 ? kApart : kShortly;
   }
 

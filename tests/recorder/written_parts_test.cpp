@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstring>
 #include <random>
 #include <string>
@@ -128,6 +129,22 @@ TEST(WrittenParts, ALaunchThatWritesUpToWhereTheComparisonEndsIsComparedFurther)
   EXPECT_EQ(with_equal_ends.bytes_to_compare({5}), 1u << 20);
   EXPECT_EQ(with_equal_ends.next({5}, {}), "?");
   EXPECT_EQ(with_equal_ends.bytes_to_compare({5}), 8u << 20);
+}
+
+// PyTorch's fill has its size and its value in the halves of one word.
+TEST(WrittenParts, AValueThatIsIndifferentLeavesTheSizeBesideIt) {
+  const auto fill = [](uint32_t size, float value) {
+    return std::vector<uint64_t>{size | uint64_t{std::bit_cast<uint32_t>(value)} << 32};
+  };
+  Launches launches;
+  launches.next(fill(1, 1.5F), all_of(4));
+  launches.next(fill(1, 0.5F), all_of(4));
+  launches.skip(64);
+  EXPECT_EQ(launches.next(fill(1, 1024), all_of(4)), "0+0:16");
+  EXPECT_EQ(launches.next(fill(512, 1024), all_of(2048)), "?");
+  launches.skip(64);
+  EXPECT_EQ(launches.next(fill(512, 1024), all_of(2048)), "0+0:2048");
+  EXPECT_EQ(launches.next(fill(1, 2048), all_of(4)), "0+0:16");
 }
 
 // A number that decides nothing, as a seed: its launches are of one kind. One that is a size: they are not.

@@ -32,14 +32,24 @@ bool is_to_be_learnt_from(int64_t launches) {
   return (launches & (launches - 1)) == 0 && std::countr_zero(static_cast<uint64_t>(launches)) % kBits == 0;
 }
 
-// Returns whether the low halves of two words may be sizes that differ.
-bool may_be_size(uint64_t a, uint64_t b) {
+// Returns whether two numbers that differ may be sizes.
+bool may_be_size(uint32_t a, uint32_t b) {
   constexpr uint32_t kMost = 1 << 28;
-  const auto x = static_cast<uint32_t>(a), y = static_cast<uint32_t>(b);
-  return x != y && x < kMost && y < kMost;
+  return a < kMost && b < kMost;
 }
 
 size_t words_in(const std::vector<std::byte>& bytes) { return (bytes.size() + kWord - 1) / kWord; }
+
+// Half a word may be a parameter of its own: PyTorch's fill has a size in the first half of a word and a value in the
+// other.
+constexpr size_t kHalf = kWord / 2;
+size_t halves_in(const std::vector<std::byte>& bytes) { return words_in(bytes) * 2; }
+uint32_t half_in(const std::vector<std::byte>& bytes, size_t number) {
+  return static_cast<uint32_t>(word_in(bytes, number / 2 * kWord) >> (number % 2 * 8 * kHalf));
+}
+bool is_address(const std::vector<std::byte>& bytes, size_t half) {
+  return word_in(bytes, half / 2 * kWord) == spool::TrailRow::kAddress;
+}
 
 uint64_t hash_of(const std::vector<std::byte>& bytes) {
   uint64_t hash = bytes.size();
@@ -155,31 +165,31 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
   return changes;
 }
 
-// Returns whether these parameters equal those of the variant's first launch, except for indifferent words.
+// Returns whether these parameters equal those of the variant's first launch, except for indifferent halves of words.
 bool LaunchVariant::has(const std::vector<std::byte>& words) const {
   if (words.size() != bytes.size()) return false;
-  for (size_t i = 0; i < words_in(bytes); ++i) {
-    const bool is_other = word_in(bytes, i * kWord) != word_in(words, i * kWord);
+  for (size_t i = 0; i < halves_in(bytes); ++i) {
+    const bool is_other = half_in(bytes, i) != half_in(words, i);
     if (is_other && (is_indifferent_.empty() || !is_indifferent_[i])) return false;
   }
   return true;
 }
 
-// Notes that a launch whose word is this one wrote equal parts. Returns whether enough launches did: words in unused
+// Notes that a launch with this half of a word wrote equal parts. Returns whether enough launches did: words in unused
 // places of a kernel's structures hold what was on the stack before, and that may look like a size or an address. Many
 // places hold one of two values, in ever new combinations. A size may be one of two as well, and what it decides may
 // have been in memory already: so it takes many launches, unless there are several values.
-bool LaunchVariant::is_seen_to_differ(size_t word, uint64_t value) {
+bool LaunchVariant::is_seen_to_differ(size_t half, uint32_t value, bool is_of_address) {
   constexpr size_t kEnoughValues = 3;
   constexpr int kEnoughLaunches = 16;
-  auto& [values, launches] = seen_to_differ_[word];
-  const bool is_new = value == spool::TrailRow::kAddress || std::ranges::find(values, value) == values.end();
+  auto& [values, launches] = seen_to_differ_[half];
+  const bool is_new = is_of_address || std::ranges::find(values, value) == values.end();
   if (values.size() < kEnoughValues && is_new) values.push_back(value);
   return ++launches >= kEnoughLaunches || values.size() >= kEnoughValues;
 }
 
-// Two launches with other parameters write equal parts: then the words that differ do not decide what is written while
-// the others are equal. If a word may be a size or an address, more than two launches have to show it: the last bytes
+// Two launches with other parameters write equal parts: then what differs in them does not decide what is written while
+// the rest is equal. If it may be a size or an address, more than two launches have to show it: the last bytes
 // that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but
 // sizes stand in more words than that. Returns whether `joining` is of this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) const {
@@ -188,19 +198,18 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
     return false;
   constexpr int kMostOfRandom = 3;
   std::vector<bool> indifferent = kind.is_indifferent_;
-  indifferent.resize(words_in(joining.bytes));
+  indifferent.resize(halves_in(joining.bytes));
   int sizes = 0;
   bool are_seen = true, are_sizes = true;
-  for (size_t i = 0; i < words_in(joining.bytes); ++i) {
-    const uint64_t a = word_in(joining.bytes, i * kWord), b = word_in(kind.bytes, i * kWord);
+  for (size_t i = 0; i < halves_in(joining.bytes); ++i) {
+    const uint32_t a = half_in(joining.bytes, i), b = half_in(kind.bytes, i);
     if (a == b || indifferent[i]) continue;
     indifferent[i] = true;
-    const bool is_address = a == spool::TrailRow::kAddress || b == spool::TrailRow::kAddress;
-    const bool is_size = may_be_size(a, b) || may_be_size(a >> 32, b >> 32);
-    if (!is_address && !is_size) continue;
-    are_sizes &= !is_address;
+    const bool has_address = is_address(joining.bytes, i) || is_address(kind.bytes, i);
+    if (!has_address && !may_be_size(a, b)) continue;
+    are_sizes &= !has_address;
     ++sizes;
-    are_seen &= kind.is_seen_to_differ(i, a);
+    are_seen &= kind.is_seen_to_differ(i, a, is_address(joining.bytes, i));
   }
   if (!are_seen && !(draws_random_numbers_ && are_sizes && sizes <= kMostOfRandom)) return false;
   kind.is_indifferent_ = std::move(indifferent);

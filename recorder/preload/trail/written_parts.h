@@ -47,7 +47,7 @@ struct LearntLaunch {
 };
 
 // Launches of a function that write the same parts, as far as is known: those of one grid whose parameters are equal,
-// except for addresses and for words that were seen to be irrelevant while all others are equal.
+// except for addresses and for halves of words that were seen to be irrelevant while all others are equal.
 class LaunchVariant {
  public:
   // Returns what a launch in this row writes; null if it is to be learnt from. Two equal runs get the same answers,
@@ -75,19 +75,19 @@ class LaunchVariant {
   friend class FunctionLaunches;
   static constexpr uint64_t kBytesToCompare = 1 << 20;
   bool has(const std::vector<std::byte>& words) const;
-  bool is_seen_to_differ(size_t word, uint64_t value);
+  bool is_seen_to_differ(size_t half, uint32_t value, bool is_of_address);
   void settle(uint64_t row);
   void add(const LearntLaunch& launch);
 
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
   bool is_sparse_ = false;
-  std::vector<bool> is_indifferent_;  // words by number; empty: none
+  std::vector<bool> is_indifferent_;  // halves of words by number; empty: none
   struct OtherLaunches {
-    std::vector<uint64_t> values;
+    std::vector<uint32_t> values;
     int count = 0;
   };
-  std::map<size_t, OtherLaunches> seen_to_differ_;  // by word that may be a size or an address
+  std::map<size_t, OtherLaunches> seen_to_differ_;  // by half of a word that may be a size or an address
   uint64_t bytes_to_compare_ = kBytesToCompare;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it writes addresses, or nothing can be learnt
@@ -116,7 +116,7 @@ class FunctionLaunches {
   const bool draws_random_numbers_;
   std::vector<std::unique_ptr<LaunchVariant>> variants_;
   std::unordered_map<uint64_t, LaunchVariant*> by_hash_;  // of all words
-  std::vector<LaunchVariant*> kinds_;                     // those with indifferent words
+  std::vector<LaunchVariant*> kinds_;                     // those with indifferent halves of words
   uint64_t version_ = 0;
   uint64_t bytes_to_compare_ = LaunchVariant::kBytesToCompare;  // the most that any of them needed
   size_t compared_ = 0;                                         // variants, with those before them

@@ -17,6 +17,7 @@ from support.made_trails import (
     SET,
     STEP,
     UNORDERED,
+    UNSCALE,
     Row,
     digest,
     from_row,
@@ -25,6 +26,7 @@ from support.made_trails import (
     write_trail,
 )
 
+FILL = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_T1_"
 STEPS, EARLY, AT = 400, 20, 150  # steps: 3,600 launches; one in which a result differs without effect; one in which the runs part
 
 
@@ -103,6 +105,21 @@ def test_a_fill_with_the_value_that_was_there(diff):
     a[fill].parameters, b[fill].parameters = parameters(None, 0x44800000), parameters(None, 0x44000000)
     a[fill].parts, a[fill].bytes, b[fill].parts, b[fill].bytes = "", 0, "8+0:16", 16
     assert first_of(diff(a, b, 1)) == (fill, "other_parameters", None)
+
+
+@pytest.mark.parametrize("scratch", [False, True])
+@pytest.mark.parametrize("scale", [False, True])
+def test_a_number_that_is_read_much_later(diff, scale, scratch):
+    """Many launches give equal results between the fill that sets another number and the launch that reads it. What is digested of the
+    fill is more than the number."""
+    fill, reads = at(RELU), at(CONV, AT + 100)
+    a, b = training(STEPS), training(STEPS, from_row(reads))
+    for rows, number in ((a, 0x44800000), (b, 0x44000000 if scale else 0x44812345)):
+        rows[fill] = Row(LAUNCH, FILL, grid=(1, 1, 1), parameters=parameters(number << 32 | 1, None), bytes=176, digest=number)
+        rows[at(ADAM, 0)].kernel = UNSCALE
+    result = diff(a, with_scratch(b) if scratch else b, 1)
+    assert first_of(result) == (fill, "other_parameters", "loss_scale" if scale else None)
+    assert any(note.startswith("another result of 1 launch") for note in result["notes"]) == scratch
 
 
 def test_a_launch_that_another_stream_disturbs_and_whose_results_cannot_be_compared(diff):
