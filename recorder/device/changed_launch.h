@@ -14,9 +14,12 @@ inline constexpr char kChangedKernel[] = "msda_record_changed";
 inline constexpr unsigned kChangedThreads = 256;  // of a block
 inline constexpr uint64_t kChangedUnit = 16;      // bytes of memory that are digested together
 
+// Where a launch wrote is known to numbers of so many bytes: the last bytes of a number often stay as they are.
+inline constexpr uint64_t kChangedNumber = 4;
+
 // What was found of a piece: the bytes that the launch changed, from the first of them to the last. The digest is that
 // of digest.h, of all units of 16 bytes from the first to the last that hold any of them, with words that are addresses
-// counted as 1.
+// counted as 1. Numbers before the first byte, and behind the last one, count as zeros: they are not the launch's.
 struct FoundInPiece {
   uint64_t first_sum = 0, second_sum = 0;
   uint64_t complement_of_begin = 0, end = 0;

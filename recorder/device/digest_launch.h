@@ -38,10 +38,12 @@ class DigestTable {
     std::ranges::fill(first_blocks_, ~uint32_t{0});
   }
 
-  // Returns false if the table is full or the range is empty.
-  bool add(uint64_t address, uint64_t bytes) {
+  // The first `before` bytes, less than 16, are not read and count as zeros. Returns false if the table is full or the
+  // range is empty.
+  bool add(uint64_t address, uint64_t bytes, uint64_t before = 0) {
+    constexpr int kBefore = 60;  // the bit from which on it stands
     if (count_ == kMostDigestRanges || bytes == 0) return false;
-    pieces_[count_] = {address, bytes};
+    pieces_[count_] = {address, bytes | before << kBefore};
     first_blocks_[count_++] = static_cast<uint32_t>(blocks_);
     blocks_ += ((bytes - 1) >> bits_) + 1;
     return true;
@@ -58,7 +60,7 @@ class DigestTable {
 
  private:
   struct Piece {
-    uint64_t address, bytes;
+    uint64_t address, bytes_and_before;
   };
   Piece pieces_[kMostDigestRanges] = {};
   uint32_t first_blocks_[kMostDigestRanges];  // of each piece; beyond the last piece, the largest number

@@ -190,7 +190,7 @@ CUresult tiny(const std::byte* bytes) {
 // The recorder's digest of memory, by its description: two sums over pieces of 16 bytes.
 struct Range {
   CUdeviceptr address;
-  uint64_t bytes;
+  uint64_t bytes_and_before;  // the upper 4 bits: how many of the first bytes count as zeros
 };
 constexpr size_t kMostRanges = 32, kMostDigests = 64;
 using FirstBlocks = unsigned int[kMostRanges];
@@ -208,14 +208,16 @@ CUresult digest(const std::byte* bytes) {
              end = arguments.next<unsigned int>();
   if (!allocated(reinterpret_cast<uintptr_t>(sums), (2 * kMostDigests + 1) * 8)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (size_t i = 0; i < kMostRanges && first_blocks[i] != ~0u; ++i) {
-    const Range& range = ranges[i];
-    if (!allocated(range.address, range.bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    const CUdeviceptr address = ranges[i].address;
+    const uint64_t before = ranges[i].bytes_and_before >> 60, size = ranges[i].bytes_and_before << 4 >> 4;
+    if (!allocated(address, size)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t sum = 0; sum < 2; ++sum) {
       uint64_t total = 0;
-      for (uint64_t at = 0; at < range.bytes; at += 16) {
+      for (uint64_t at = 0; at < size; at += 16) {
         uint64_t piece[2] = {};
-        std::memcpy(piece, reinterpret_cast<const std::byte*>(range.address) + at,
-                    range.bytes - at < 16 ? range.bytes - at : 16);
+        const uint64_t skip = at == 0 ? before : 0;
+        std::memcpy(reinterpret_cast<std::byte*>(piece) + skip, reinterpret_cast<const std::byte*>(address) + at + skip,
+                    std::min<uint64_t>(size - at, 16) - skip);
         total += digest_term(piece[0], piece[1], at, sum);
       }
       sums[2 * (first + i) + sum] += total;

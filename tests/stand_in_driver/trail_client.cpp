@@ -109,6 +109,15 @@ class Program {
     std::printf("much %d\n", client_.download<int>(to, kCount)[kCount - 1]);
   }
 
+  // Five numbers amidst 16 that hold other values in each run. No part of a unit of 16 bytes but these is the launch's.
+  void writes_beside(int times) {
+    const CUdeviceptr to = client_.upload(numbers(16, static_cast<int>(stray())));
+    for (int i = 0; i < times; ++i) {
+      fill(to + 20, 5, 1 << 24 | i << 8 | 1);
+      say("beside", to);
+    }
+  }
+
   // What memory holds already, three times; and then not any more.
   void writes_again(int times) {
     const CUdeviceptr to = client_.upload(numbers(16, 5));
@@ -490,6 +499,7 @@ int main(int argc, char** argv) {
   const std::map<std::string_view, void (Program::*)(int)> parts{{"rows", &Program::rows},
                                                                  {"learns", &Program::learns},
                                                                  {"writes_much", &Program::writes_much},
+                                                                 {"writes_beside", &Program::writes_beside},
                                                                  {"writes_again", &Program::writes_again},
                                                                  {"writes_more", &Program::writes_more},
                                                                  {"writes_addresses", &Program::writes_addresses},

@@ -18,7 +18,7 @@ struct Found {
   uint64_t sums[2] = {}, complement_of_begin = 0, end = 0, changed = 0, units_and_addresses = 0;
 };
 
-constexpr uint64_t kUnit = 16;
+constexpr uint64_t kUnit = 16, kNumber = 4;
 using Unit = std::array<uint64_t, 2>;
 Unit unit_at(uint64_t address, uint64_t bytes) {
   Unit unit{};
@@ -41,12 +41,17 @@ void find_changes(const Piece& piece, Found& found) {
 
 void digest_changes(const Piece& piece, uint64_t least, uint64_t range, Found& found) {
   const uint64_t begin = found.end == 0 ? 0 : ~found.complement_of_begin / kUnit * kUnit;
+  const uint64_t begin_number = ~found.complement_of_begin / kNumber * kNumber;
   for (uint64_t at = begin; at < found.end; at += kUnit) {
     Unit unit = unit_at(piece.address + at, piece.bytes - at);
     for (uint64_t& word : unit) {
       if (word - least >= range) continue;
       word = 1;
       found.units_and_addresses |= uint64_t{1} << 63;
+    }
+    auto* const bytes = reinterpret_cast<std::byte*>(unit.data());
+    for (uint64_t i = 0; i < kUnit; i += kNumber) {
+      if (at + i < begin_number || at + i >= found.end) std::memset(bytes + i, 0, kNumber);
     }
     for (const size_t sum : {0, 1}) found.sums[sum] += digest_term(unit[0], unit[1], at - begin, sum);
   }

@@ -46,8 +46,9 @@ void Digester::context_ends(cuda::Context context) noexcept {
   slots_.context_ends(context);
 }
 
-[[gnu::hot]] bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
-                                   bool hands_over, std::string& failure) {
+[[gnu::hot]] bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges,
+                                   std::span<const uint8_t> before, cuda::Stream stream, bool hands_over,
+                                   std::string& failure) {
   if (ranges.size() > kMostRanges || digests.ranges_ + ranges.size() > kMostDigests) {
     failure = too_many_tensors();
     return false;
@@ -59,7 +60,7 @@ void Digester::context_ends(cuda::Context context) noexcept {
     const bool is_empty = ranges[i].bytes == 0;
     digests.of_range_[digests.ranges_ + i] =
         is_empty ? Digests::kNone : static_cast<uint8_t>(digests.count_ + table.count());
-    table.add(ranges[i].address, ranges[i].bytes);
+    table.add(ranges[i].address, ranges[i].bytes, before.empty() ? 0 : before[i]);
   }
   if (!table.launchable()) {
     failure = "its tensors are empty, or larger than any memory";
@@ -96,9 +97,14 @@ void Digester::context_ends(cuda::Context context) noexcept {
   return true;
 }
 
-Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
+Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure,
+                        std::span<const uint8_t> before) noexcept {
   Digests digests;
-  extend(digests, ranges, stream, failure);
+  try {
+    launch(digests, ranges, before, stream, /*hands_over=*/true, failure);
+  } catch (...) {
+    failure = "no memory";
+  }
   return digests;
 }
 
@@ -106,7 +112,7 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
                                      std::string& failure) noexcept {
   Digests digests;
   try {
-    launch(digests, ranges, stream, /*hands_over=*/false, failure);
+    launch(digests, ranges, {}, stream, /*hands_over=*/false, failure);
   } catch (...) {
     failure = "no memory";
   }
@@ -116,7 +122,7 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
 bool Digester::extend(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
                       std::string& failure) noexcept {
   try {
-    return launch(digests, ranges, stream, /*hands_over=*/true, failure);
+    return launch(digests, ranges, {}, stream, /*hands_over=*/true, failure);
   } catch (...) {
     failure = "no memory";
   }

@@ -64,8 +64,10 @@ class Digester {
   static constexpr size_t kMostRanges = kMostDigestRanges;
 
   // Returns nothing, with the reason in `failure`, if the device cannot compute them: the driver refused, too many
-  // ranges, or all slots are in use. Needs the stream's context to be current.
-  Digests start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
+  // ranges, or all slots are in use. Needs the stream's context to be current. `before`: how many of each range's first
+  // bytes, less than 16, count as zeros; empty: none.
+  Digests start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure,
+                std::span<const uint8_t> before = {}) noexcept;
   // As start(), but the digests become ready only with those of extend(): the stream's next work does not wait for
   // their way to the host.
   Digests begin(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
@@ -85,8 +87,8 @@ class Digester {
   friend class Digests;
   static constexpr size_t kSlots = 4096;
 
-  bool launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream, bool hands_over,
-              std::string& failure);
+  bool launch(Digests& digests, std::span<const DeviceRange> ranges, std::span<const uint8_t> before,
+              cuda::Stream stream, bool hands_over, std::string& failure);
   void give_back(uint64_t* slot, uint64_t sequence);
 
   std::mutex mutex_;

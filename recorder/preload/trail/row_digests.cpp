@@ -20,12 +20,13 @@ void RowDigests::add(uint64_t row, std::span<const RowPart> parts, cuda::Context
   if (context != context_ || stream != stream_) flush();
   context_ = context;
   stream_ = stream;
-  for (const auto& [number, range] : parts) {
+  for (const auto& [number, range, before] : parts) {
     if (range.bytes == 0) continue;
     if (ranges_.size() == Digester::kMostRanges) flush();
     if (parts_.empty() || parts_.back().row != row) rows_.awaits(row);
-    parts_.push_back({row, number, range.bytes});
+    parts_.push_back({row, number, range.bytes - before});
     ranges_.push_back(range);
+    before_.push_back(before);
     bytes_ += range.bytes;
   }
   // What this stream is depends on the thread.
@@ -48,9 +49,10 @@ void RowDigests::flush() {
   const auto captured = cuda::driver().is_capturing(stream_, &captures);
   std::string failure;
   if (captured == cuda::kSuccess && captures == 0) {
-    started.digests = Digester::instance().start(ranges_, stream_, failure);
+    started.digests = Digester::instance().start(ranges_, stream_, failure, before_);
   }
   ranges_.clear();
+  before_.clear();
   bytes_ = 0;
   if (started.digests) {
     under_way_.push_back(std::move(started));
@@ -73,6 +75,7 @@ void RowDigests::give_up() {
   for (const UnderWay& launch : std::exchange(under_way_, {})) for_each_row(launch.parts, fail);
   for_each_row(std::exchange(parts_, {}), fail);
   ranges_.clear();
+  before_.clear();
   bytes_ = 0;
 }
 

@@ -14,8 +14,12 @@
 
 namespace msda::record {
 
-// A part of what a row wrote: a number that distinguishes it from the row's others, and where it lies.
-using RowPart = std::pair<uint32_t, DeviceRange>;
+// A part of what a row wrote.
+struct RowPart {
+  uint32_t number;  // distinguishes it from the row's others
+  DeviceRange range;
+  uint8_t before = 0;  // so many of the first bytes, less than 16, are not of the part, and count as zeros
+};
 
 // Not thread-safe.
 class RowDigests {
@@ -57,6 +61,7 @@ class RowDigests {
   cuda::Stream stream_ = nullptr;
   std::vector<Part> parts_;
   std::vector<DeviceRange> ranges_;  // of the parts
+  std::vector<uint8_t> before_;      // of each
   uint64_t bytes_ = 0;               // of all ranges
 };
 

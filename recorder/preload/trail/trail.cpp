@@ -217,8 +217,8 @@ std::vector<Trail::Piece> Trail::pieces_of(const LaunchWords& words, uint64_t mo
     const MemoryMap::Region& region = pointer.region;
     if (region.is_of_host || region.is_elsewhere) continue;
     if (ForeignMemory::instance().has({region.address, region.bytes})) continue;
-    begins.try_emplace(down(pointer.address), pointer.offset);
-    uint64_t& end = ends[down(region.address)];
+    begins.try_emplace(unit_of(pointer.address), pointer.offset);
+    uint64_t& end = ends[unit_of(region.address)];
     end = std::max(end, memory_.end_of(region, pointer.address + most));
   }
   std::vector<Piece> pieces;
@@ -269,7 +269,7 @@ void Trail::find_writes(FoundLaunch& launch, const WrittenParts& parts, uint32_t
   auto writes = std::make_shared<KnownWrites>();
   writes->parts = entry;
   writes->ranges = ranges_of(parts, launch.words);
-  for (const auto& [pointer, range] : writes->ranges) writes->plain.push_back(range);
+  for (const RowPart& part : writes->ranges) writes->plain.push_back(part.range);
   launch.writes = std::move(writes);
   launch.is_passing |= memory_.passing() != passing;
 }
@@ -280,9 +280,9 @@ std::vector<RowPart> Trail::ranges_of(const WrittenParts& parts, const LaunchWor
   for (const WrittenPart& part : parts) {
     const auto pointer = std::ranges::find(words.pointers, part.pointer, &PointerWord::offset);
     if (pointer == words.pointers.end() || pointer->region.is_elsewhere) continue;
-    const uint64_t base = down(pointer->address), begin = base + down(part.begin), all = base + up(part.end);
-    const uint64_t end = std::min(all, memory_.end_of(pointer->region, all));
-    if (begin < end) ranges.push_back({part.pointer, {begin, end - begin}});
+    const uint64_t base = unit_of(pointer->address), begin = base + down(part.begin), all = base + up(part.end);
+    const uint64_t end = std::min(all, memory_.end_of(pointer->region, all)), unit = unit_of(begin);
+    if (begin < end) ranges.push_back({part.pointer, {unit, end - unit}, static_cast<uint8_t>(begin - unit)});
   }
   return ranges;
 }

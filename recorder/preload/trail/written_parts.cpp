@@ -60,12 +60,31 @@ uint64_t hash_of(const std::vector<std::byte>& bytes) {
   return hash;
 }
 
-// Returns whether a digest of either covers the same memory. The last bytes of a number often stay as they are, so that
-// launches that write the same numbers seldom change the same bytes.
-bool cover_same(const WrittenParts& a, const WrittenParts& b) {
+// Returns whether launches changed the same numbers.
+bool are_same(const WrittenParts& a, const WrittenParts& b) {
   return std::ranges::equal(a, b, [](const WrittenPart& x, const WrittenPart& y) {
     return x.pointer == y.pointer && down(x.begin) == down(y.begin) && up(x.end) == up(y.end);
   });
+}
+
+// Returns whether launches may have written the same: the same units. A number may stay as it is when it is written.
+bool may_be_same(const WrittenParts& a, const WrittenParts& b) {
+  return std::ranges::equal(a, b, [](const WrittenPart& x, const WrittenPart& y) {
+    return x.pointer == y.pointer && unit_of(x.begin) == unit_of(y.begin) && unit_of(x.end - 1) == unit_of(y.end - 1);
+  });
+}
+
+void add_parts(WrittenParts& parts, const WrittenParts& more) {
+  for (const WrittenPart& part : more) {
+    const auto same = std::ranges::find(parts, part.pointer, &WrittenPart::pointer);
+    if (same == parts.end()) {
+      parts.push_back(part);
+    } else {
+      same->begin = std::min(same->begin, part.begin);
+      same->end = std::max(same->end, part.end);
+    }
+  }
+  std::ranges::sort(parts);
 }
 
 }  // namespace
@@ -123,16 +142,7 @@ void LaunchVariant::add(const LearntLaunch& launch) {
   ++learnt_;
   is_odd_ |= std::ranges::any_of(launch.found, [](const FoundInPiece& found) { return found.has_addresses(); });
   is_sparse_ = launch.is_sparse();
-  for (const WrittenPart& part : launch.parts()) {
-    const auto same = std::ranges::find(parts_, part.pointer, &WrittenPart::pointer);
-    if (same == parts_.end()) {
-      parts_.push_back(part);
-    } else {
-      same->begin = std::min(same->begin, part.begin);
-      same->end = std::max(same->end, part.end);
-    }
-  }
-  std::ranges::sort(parts_);
+  add_parts(parts_, launch.parts());
   parts_entry.reset();
 }
 
@@ -188,15 +198,16 @@ bool LaunchVariant::is_seen_to_differ(size_t half, uint32_t value, bool is_of_ad
   return ++launches >= kEnoughLaunches || values.size() >= kEnoughValues;
 }
 
-// Two launches with other parameters write equal parts: then what differs in them does not decide what is written while
+// Two launches with other parameters write the same: then what differs in them does not decide what is written while
 // the rest is equal. If it may be a size or an address, more than two launches have to show it: the last bytes
 // that they wrote may have been there before. Random numbers have a seed and a place, which are small as well, but
 // sizes stand in more words than that. Returns whether `joining` is of this kind now.
 bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) const {
-  if (joining.bytes.size() != kind.bytes.size() || !cover_same(joining.parts_, kind.parts_) || joining.is_odd_ ||
+  if (joining.bytes.size() != kind.bytes.size() || !may_be_same(joining.parts_, kind.parts_) || joining.is_odd_ ||
       kind.is_odd_)
     return false;
   constexpr int kMostOfRandom = 3;
+  const bool is_same = are_same(joining.parts_, kind.parts_);
   std::vector<bool> indifferent = kind.is_indifferent_;
   indifferent.resize(halves_in(joining.bytes));
   int sizes = 0;
@@ -209,10 +220,12 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
     if (!has_address && !may_be_size(a, b)) continue;
     are_sizes &= !has_address;
     ++sizes;
-    are_seen &= kind.is_seen_to_differ(i, a, is_address(joining.bytes, i));
+    are_seen &= is_same && kind.is_seen_to_differ(i, a, is_address(joining.bytes, i));
   }
   if (!are_seen && !(draws_random_numbers_ && are_sizes && sizes <= kMostOfRandom)) return false;
   kind.is_indifferent_ = std::move(indifferent);
+  add_parts(kind.parts_, joining.parts_);
+  kind.parts_entry.reset();
   return true;
 }
 
@@ -232,7 +245,7 @@ void FunctionLaunches::join_alike(uint64_t row) {
     if (std::ranges::any_of(kinds_, [&](LaunchVariant* kind) { return take(*kind); })) continue;
     size_t alike = 0;  // how many wrote equal parts
     for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_ && kinds_.size() < kMostKinds; ++i) {
-      alike += cover_same(variants_[i]->parts_, joining.parts_);
+      alike += may_be_same(variants_[i]->parts_, joining.parts_);
       if (alike > kMostAlike) break;
       if (!take(*variants_[i])) continue;
       kinds_.push_back(variants_[i].get());

@@ -16,9 +16,11 @@
 
 namespace msda::record {
 
-// The beginning and the end of the units of memory that are digested together.
-constexpr uint64_t down(uint64_t address) { return address / kChangedUnit * kChangedUnit; }
-constexpr uint64_t up(uint64_t address) { return down(address + kChangedUnit - 1); }
+// The beginning of the unit of memory that is digested as a whole.
+constexpr uint64_t unit_of(uint64_t address) { return address / kChangedUnit * kChangedUnit; }
+// The beginning and the end of the numbers that hold the first byte and the last one.
+constexpr uint64_t down(uint64_t address) { return address / kChangedNumber * kChangedNumber; }
+constexpr uint64_t up(uint64_t address) { return down(address + kChangedNumber - 1); }
 
 // Bytes from an address among the parameters on, starting at the multiple of 16 at or before it.
 struct WrittenPart {
@@ -27,7 +29,7 @@ struct WrittenPart {
   friend auto operator<=>(const WrittenPart&, const WrittenPart&) = default;
 };
 using WrittenParts = std::vector<WrittenPart>;
-// Describes the parts in multiples of 16 bytes, as they are digested.
+// Describes the parts in numbers of 4 bytes, as they are digested.
 std::string text_of(const WrittenParts& parts);
 
 // A launch to learn from: all that it reaches is compared with a copy made before it.

@@ -5,6 +5,7 @@ Digests are computed here from the bytes that the client prints.
 
 import json
 import random
+import re
 import signal
 import subprocess
 
@@ -97,16 +98,21 @@ def test_equal_runs_are_equal_wherever_their_memory_lies(tmp_path, hook):
         assert text.startswith("Equal: "), text
 
 
+def digest_of_parts(row, data):
+    """The digest of the parts that the row lists. data: from the unit of 16 bytes on that holds the address."""
+    parts = {}
+    for text in row.parts.split():
+        number, begin, end = map(int, re.fullmatch(r"(\d+)\+(\d+):(\d+)", text).groups())
+        parts[number] = bytes(begin % 16) + data[begin:end]
+    return row_digest(parts)
+
+
 def check_learnt(trail, said, kernel, pointer=0):
     """The digest of each launch is that of the parts that it lists, whether it is learnt from or known."""
     launches = [row for row in trail if row.kind == "launch" and row.kernel["name"] == kernel]
     assert len(launches) == len(said)
     for row, data in zip(launches, said):
-        parts = {}
-        for text in row.parts.split():
-            number, _, (begin, _, end) = text.partition("+")[0], "", text.partition("+")[2].partition(":")
-            parts[int(number)] = data[pointer + int(begin):pointer + int(end)]
-        assert row.digest == row_digest(parts), row
+        assert row.digest == digest_of_parts(row, data[pointer:]), row
     return launches
 
 
@@ -130,6 +136,18 @@ def test_a_launch_that_writes_more_than_is_compared_at_first(tmp_path):
     assert rows[-1].digest == row_digest({0: numbers}) and rows[-2].digest == rows[-4].digest != rows[-1].digest
 
 
+def test_numbers_beside_those_that_a_launch_writes_are_not_digested(tmp_path):
+    """Neither where it is learnt from nor where it is known. They count as zeros."""
+    digests = {}
+    for stray in (1, 1 << 27):
+        trail, said = trailed(tmp_path / f"{stray}.h5", "writes_beside:90", STRAY=stray)
+        launches = [row for row in trail if row.kind == "launch"]
+        assert {(row.parts, row.bytes) for row in launches} == {("0+4:24", 20)}
+        digests[stray] = [row.digest for row in launches]
+        assert digests[stray] == [digest_of_parts(row, data[16:]) for row, data in zip(launches, data_of(said))]
+    assert digests[1] == digests[1 << 27]
+
+
 def test_a_launch_that_first_writes_what_memory_holds(tmp_path):
     trail, said = trailed(tmp_path / "a.h5", "writes_again:100")
     launches = check_learnt(trail, data_of(said), "trail_fill")
@@ -141,7 +159,7 @@ def test_a_later_larger_launch_is_digested_whole(tmp_path):
     trail, said = trailed(tmp_path / "a.h5", "writes_more:100")
     launches = [row for row in trail if row.kind == "launch"]
     (many,) = data_of(said, "many")
-    assert {row.parts for row in launches[:-1]} == {"0+0:16"}
+    assert {row.parts for row in launches[:-1]} == {"0+0:4"}
     assert launches[-1].parts == "0+0:2048" and launches[-1].digest == row_digest({0: many})
 
 
@@ -217,8 +235,8 @@ def test_memory_that_is_unmapped_is_not_read_any_more(tmp_path, asynchronous):
     trail, said = trailed(tmp_path / "a.h5", "maps:90", MSDA_STAND_IN_ASYNC=asynchronous)
     launches = [row for row in trail if row.kind == "launch"]
     assert len(launches) == 90 + 1 + 90 and trail.missing == 0
-    assert launches[0].parts == f"0+0:{1 << 17}" and launches[0].digest is not None
-    assert {row.parts for row in launches[-90:]} == {"0+0:16"} and all(row.digest is not None for row in launches[-90:])
+    assert launches[0].parts == f"0+4:{1 << 17}" and launches[0].digest is not None
+    assert {row.parts for row in launches[-90:]} == {"0+0:12", "0+0:16"} and all(row.digest is not None for row in launches[-90:])
 
 
 @pytest.mark.parametrize("asynchronous", [0, 1])
@@ -226,8 +244,8 @@ def test_equal_launches_on_memory_that_is_mapped_again(tmp_path, asynchronous):
     """What was found out about a launch does not outlive the memory: the next one is fresh, and holds other data."""
     trail, said = trailed(tmp_path / "a.h5", "maps_again:90", MSDA_STAND_IN_ASYNC=asynchronous)
     launches = [row for row in trail if row.kind == "launch"]
-    assert [row.digest for row in launches] == [row_digest({0: data}) for data in data_of(said, "copied")]
-    assert {row.parts for row in launches} == {"0+0:16"} and len({row.parameters for row in launches}) == 1
+    assert [row.digest for row in launches] == [digest_of_parts(row, data) for row, data in zip(launches, data_of(said, "copied"))]
+    assert {row.parts for row in launches} == {"0+0:4"} and len({row.parameters for row in launches}) == 1
     fresh = [row.digest for row in trail if row.kind == "fresh_memory"]
     mapped = [row_digest({0: data}) for data in data_of(said, "mapped")]
     assert len(mapped) == 3 and [digest for digest in fresh if digest in mapped] == mapped
@@ -296,13 +314,13 @@ def test_what_a_context_learnt_stays_when_another_ends(tmp_path):
     done = run(tmp_path / "under", [RECORD, "--trail", "--hook", "driver", "-o", "a.h5", "--", HOSTILE_CLIENT, "makes_contexts:5"])
     assert done.returncode == 0, done.stderr
     sums = [row for row in msda_replay.trail(tmp_path / "under" / "a.h5") if row.kind == "launch" and row.kernel["name"] == "survey_drawn_sum"]
-    assert len(sums) == 5 and all(row.digest is not None and row.bytes == 16 for row in sums)
+    assert len(sums) == 5 and all(row.digest is not None and row.bytes == 4 for row in sums)
 
 
 def test_addresses_are_known_when_another_context_has_ended(tmp_path):
     trail, said = trailed(tmp_path / "a.h5", "ends_a_context:5")
     launches = [row for row in trail if row.kind == "launch"]
-    assert [row.digest for row in launches] == [row_digest({0: (1).to_bytes(8, "little") + data}) for data in data_of(said)]
+    assert [row.digest for row in launches] == [digest_of_parts(row, (1).to_bytes(8, "little") + data) for row, data in zip(launches, data_of(said))]
 
 
 @pytest.mark.parametrize("words", [
