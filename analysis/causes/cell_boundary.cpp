@@ -28,7 +28,7 @@ std::optional<Diagnosis> jump_without_cells(const Suspect& s) {
        {std::tuple(&s.observed, &*observed, pair->observed), std::tuple(&s.expected, &*expected, pair->expected)}) {
     sides.push_back({{"side", side->name},
                      {"evaluation", way->name},
-                     {"told", way->description},
+                     {"description", way->description},
                      {"gradient_there", number(match->element.value)},
                      {"rounding_bound", number(match->bound)}});
   }

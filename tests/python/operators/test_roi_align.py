@@ -97,6 +97,7 @@ def test_a_number_of_points_that_rounding_decides_is_a_boundary(judged):
     assert "(cell_boundary, a rounded length makes another number of points)" in result["verdict"]["summary"]
     why, help_ = result["findings"][0]["why"], result["groups"][0]["help"]
     assert "a bin of box 0 is 1 pixels" in why and "of points" in why and "with fused multiply-adds" in why and "as written" in why
+    assert all(side["description"] in why for side in result["findings"][0]["evidence"]["sides"])
     assert "sampling_ratio" in help_
     judged({**members(WHOLE, grad, right, scale=1 / 14), "reference_grad_input": exact}, expect=0)
 
