@@ -23,11 +23,11 @@ const char* meaning_of(Cause cause, const Call& call) {
     case Cause::kBorderClamp:
       return "the dialects take different subgradients on the clamp border";
     case Cause::kStoppedSum:
-      return "the sum stopped growing as it should, since its type has no next number";
+      return "the sum stopped growing, since its addends are too small to change it";
     case Cause::kAccumulationOrder:
       return "the same addends were summed in another order";
     case Cause::kRounding:
-      return "the two round differently, by no more than their type does";
+      return "the sides differ by the rounding of their type";
     case Cause::kIllConditioned:
       return "cancellation, or a coordinate's error, magnifies rounding";
     case Cause::kReducedPrecision:
@@ -83,7 +83,8 @@ AtFault party_at_fault(const Charges& charges) {
 const char* tolerance_sentence(const Verdict& counts) {
   const bool leans = !counts.biases.empty();
   if (!counts.tolerance_given) {
-    return leans ? "The limits of the type decide {}." : "No kernel is wrong: the limits of the type decide {}.";
+    return leans ? "The precision of the type explains {}."
+                 : "No kernel is wrong: the precision of the type explains {}.";
   }
   return leans ? "The tolerance is at fault in {}." : "The tolerance is at fault, no kernel is wrong, in {}.";
 }

@@ -165,7 +165,7 @@ void check_numbers(const Options& options) {
     throw BadInput(fmt::format("--threads {}: from 1 to 1024, or 0 for one per core", options.threads));
   }
   if (!options.poison_folder.empty() && !options.poison) {
-    throw BadInput("--poison-folder: is where the results of --poison are kept, which is not given");
+    throw BadInput("--poison-folder: is for the results of --poison; add --poison, or leave the folder out");
   }
   chosen_original(options);
   const auto modes = chosen_modes(options).replayed;

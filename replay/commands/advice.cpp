@@ -115,12 +115,13 @@ Lines advice_text(const Json& a) {
   lines.blank();
   lines.add("As it is the test fails in {} of {}.", percent(now), runs_text(now));
   lines.add("{}", as_it_is_text(a));
-  lines.add("{} need{} at most atol {:g}{}.",
-            advised["mask"] == "none" ? "Looked at more closely, they" : "With the mask, " + runs_text(now),
-            now["runs"] == 1 && advised["mask"] != "none" ? "s" : "", advised["seen_atol"].get<double>(),
-            advised["extrapolated"].get<bool>()
-                ? fmt::format(", by their tail 999,999 of 1,000,000 at most {:g}", advised["needed_atol"].get<double>())
-                : "");
+  lines.add(
+      "{} need{} at most atol {:g}{}.",
+      advised["mask"] == "none" ? "Examined down to a quarter of the atol, they" : "With the mask, " + runs_text(now),
+      now["runs"] == 1 && advised["mask"] != "none" ? "s" : "", advised["seen_atol"].get<double>(),
+      advised["extrapolated"].get<bool>()
+          ? fmt::format(", by their tail 999,999 of 1,000,000 at most {:g}", advised["needed_atol"].get<double>())
+          : "");
   lines.add("With this advice {} of {} other runs fail: at most {:.2f} %.", checked["failures"].get<int64_t>(),
             checked["runs"].get<int64_t>(), 100 * checked["high"].get<double>());
   lines.add("It then finds {} of {} kinds of planted faults ({:.1f} %).", score["found"].get<int64_t>(),

@@ -125,7 +125,7 @@ void check_there_is_a_change(const AdviseOptions& options, const Json& advice) {
 int run_advise(const AdviseOptions& options) {
   check_range("--runs", options.runs, 0, kMostRuns);
   check_range("--check-runs", options.check_runs, 0, kMostRuns);
-  if (options.markdown && options.patch) throw BadInput("--markdown prints the patch, too: give one of both");
+  if (options.markdown && options.patch) throw BadInput("--markdown prints the patch, too: give one of them");
   const capture::IsolatedReader reader(options.capture);
   Simulated simulated = plan_simulation(options, reader);
   if (simulated.plan.criterion.factor) throw BadInput("--criterion anchored:K: advise is for tests with a tolerance");

@@ -247,9 +247,9 @@ Lines another_kernel_text(const Json& on_recorded_inputs) {
   if (!on_recorded_inputs.contains("recorded")) return lines;
   const auto recorded = on_recorded_inputs["recorded"]["elements"].get<int64_t>();
   if (recorded == 0 || on_recorded_inputs["same_inputs"]["fails"].get<bool>()) return lines;
-  lines.add("  simulated here is another kernel: the recorded results are out of tolerance in {}, and",
+  lines.add("  the simulated kernel is not the recorded one: the recorded results are out of tolerance in {},",
             count_text(recorded, "element"));
-  lines.add("  those of a kernel that adds in float32 or wider, with the recorded inputs, in none: see run");
+  lines.add("  those of a kernel that adds in float32 or wider, with the recorded inputs, in none (see run)");
   return lines;
 }
 

@@ -259,7 +259,7 @@ class FirstFinder {
                           {}};
     found.part->shown_at = pair.a;
     if (decided_by != nullptr || other_code != nullptr) {
-      found.part->evidence.push_back(fmt::format("the first pair with other results behind it is {}, {}",
+      found.part->evidence.push_back(fmt::format("the first pair after it with other results is {}, {}",
                                                  where_of(a_, pair.a), what_of(a_, pair.a, 48)));
     }
     return found;

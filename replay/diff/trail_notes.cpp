@@ -43,7 +43,7 @@ void add_without_effect(const TrailRun& a, const std::vector<ComparedPair>& pair
   if (decision.without_effect.empty()) return;
   const size_t first = pairs[decision.without_effect.front()].a;
   notes.push_back(
-      fmt::format("another result of {} behind which many are equal, first {}, {}: memory that only "
+      fmt::format("another result of {} after which many are equal, first {}, {}: memory that only "
                   "they use, or bytes that nothing reads",
                   count_text(static_cast<int64_t>(decision.without_effect.size()), "launch"), where_of(a, first),
                   what_of(a, first, 40)));
@@ -64,7 +64,7 @@ void add_gaps(const TrailRun& a, const TrailRun& b, const TrailAlignment& alignm
       count += static_cast<int64_t>(rows.size());
     }
     if (count == 0) continue;
-    notes.push_back(fmt::format("only in {}: {} behind which results are equal, first {}", of_a ? "A" : "B",
+    notes.push_back(fmt::format("only in {}: {} after which results are equal, first {}", of_a ? "A" : "B",
                                 count_text(count, "row"), first));
   }
 }

@@ -102,7 +102,7 @@ Help help_with_stages(const Group& group, const InvocationResult& result) {
       return {wider_tolerance(largest(group, result, "rounding_bound")) + "."};
     case Cause::kIllConditioned:
       return {wider_tolerance(largest(group, result, "rounding_bound")) + ".",
-              "A smaller one needs float64 in the stage where the two part"};
+              "A smaller one needs float64 in the stage at which the sides begin to differ"};
     case Cause::kReducedPrecision:
       return for_reduced(group, result);
     case Cause::kImplementationError:

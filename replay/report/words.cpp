@@ -87,7 +87,7 @@ std::string title_of(const GroupTitle& group) {
       return "the two sides follow different conventions in " + what;
     case AtFault::kTolerance:
       return group.tolerance_given ? "the tolerance is tighter than the arithmetic can meet in " + what
-                                   : "no kernel is wrong: the limits of the type decide " + what;
+                                   : "no kernel is wrong: the precision of the type explains " + what;
     case AtFault::kNone:
       break;
   }

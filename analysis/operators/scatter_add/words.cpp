@@ -79,7 +79,7 @@ KnownAdditions ScatterAddCall::known(std::string_view kernel) const {
     known.is_exact = false;
     known.text = "PyTorch's index_put of rows of few elements sums those of one index before it adds them";
   } else if (is_of("indexing_backward")) {
-    known.text = "PyTorch's index_put sorts the indices, and adds the rows of one one after the other";
+    known.text = "PyTorch's index_put sorts the indices, and adds the rows of each index one after the other";
   } else {
     known.channels_apart = true;
     known.text = "PyTorch's kernels add every element by its own atomic addition";

@@ -95,7 +95,7 @@ def test_what_varies_is_kept_in_a_folder(launched, poisoned, tmp_path, kernel):
 def test_folders_without_room(launched, replay, tmp_path):
     """What the disk does not take is known before the first launch."""
     capture = launched("none")
-    assert "--poison-folder: is where the results of --poison are kept" in replay(
+    assert "--poison-folder: is for the results of --poison; add --poison" in replay(
         "run", capture, "--poison-folder", tmp_path, expect=2, env=on_stand_in()).err
     missing = replay("run", capture, "--poison", "--poison-folder", tmp_path / "no", expect=2, env=on_stand_in())
     assert re.fullmatch(r"msda-replay: --poison-folder .*/no: cannot keep \S+ GiB there: No such file or directory; .*\n", missing.err)

@@ -154,8 +154,8 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
     assert abs(x - backward(invocation.inputs)["grad_sampling_locations"][0, 3, 1, 0, 1, 0]) > 1, "no jump"
     result, text = run_both(replay, tmp_path, invocation)
     assert result["verdict"]["at_fault"] == "tolerance" and result["verdict"]["causes"] == {"cell_boundary": 1}
-    assert squeezed(text).startswith("No kernel is wrong: the limits of the type decide 1 element of grad_sampling_locations (cell_boundary,")
-    title = "warning[cell_boundary]: no kernel is wrong: the limits of the type decide 1 element of grad_sampling_locations"
+    assert squeezed(text).startswith("No kernel is wrong: the precision of the type explains 1 element of grad_sampling_locations (cell_boundary,")
+    title = "warning[cell_boundary]: no kernel is wrong: the precision of the type explains 1 element of grad_sampling_locations"
     (tmp_path / "two").mkdir()
     for name in "ab":
         write_capture(tmp_path / "two" / f"{name}.h5", invocation)

@@ -58,7 +58,7 @@ def first_of(result):
 def test_a_result_that_nothing_shows_is_a_note(diff):
     result = diff(training(STEPS), with_scratch(training(STEPS)), 0)
     assert result["equal"] and result["first"] is None
-    assert result["notes"][0].startswith("another result of 1 launch behind which many are equal, first launch")
+    assert result["notes"][0].startswith("another result of 1 launch after which many are equal, first launch")
 
 
 def test_a_result_of_other_parameters_is_no_note(diff):

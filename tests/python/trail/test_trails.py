@@ -194,8 +194,8 @@ def test_another_algorithm_with_the_same_result_is_a_note(diff):
         "other code and the same result in 1 launch",
         "other grid or block and the same result in 1 launch",
         "other parameters and the same result in 1 launch",
-        "only in A: 1 row behind which results are equal",
-        "only in B: 1 row behind which results are equal",
+        "only in A: 1 row after which results are equal",
+        "only in B: 1 row after which results are equal",
     ]
 
 
@@ -364,7 +364,7 @@ def test_an_insertion_amidst_equal_launches_is_a_note(diff):
     for i in range(3):
         b.insert(100 + i, Row(LAUNCH, RELU, digest=digest("extra", i)))
     result = diff(a, b, expect=0)
-    assert len(result["notes"]) == 1 and result["notes"][0].startswith("only in B: 3 rows behind which results are equal")
+    assert len(result["notes"]) == 1 and result["notes"][0].startswith("only in B: 3 rows after which results are equal")
     assert result["compared"]["launches"] == LAUNCHES * STEPS
 
 
@@ -386,7 +386,7 @@ def test_an_insertion_long_before_a_launch_that_explains_itself(diff):
     b.insert(30, Row(LAUNCH, "_Z3logPf", digest=5))
     result = diff(a, b, expect=1)
     parted_at(result, a, at, "other_output", "float_atomics")
-    assert result["notes"][0].startswith("only in B: 1 row behind which")
+    assert result["notes"][0].startswith("only in B: 1 row after which")
 
 
 def test_an_insertion_explains_what_nothing_else_does(diff):
