@@ -91,7 +91,7 @@ SideCoordinate side_coordinate(const Suspect& s, const Crossing& crossing, const
 
 std::string SideCoordinate::text() const {
   if (!description.empty()) return description;
-  return coordinate ? fmt::format("{:.9g} ({})", *coordinate, hex) : "a coordinate";
+  return coordinate ? fmt::format("{:.9g} ({})", *coordinate, hex) : "an unknown coordinate";
 }
 
 Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
