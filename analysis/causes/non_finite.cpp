@@ -153,7 +153,7 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
                              match.element.value, match.bound, largest, msda_dtype_name(stored.dtype));
   } else {
     diagnosis.why =
-        fmt::format("the first that is not finite on the way here is {}{} = {}", first->where, at, first->value);
+        fmt::format("the first number on the way here that is not finite is {}{} = {}", first->where, at, first->value);
     if (first->where.starts_with("outputs/")) {
       diagnosis.why += ": the inputs, the stages and float64 are finite, the kernel produced it";
     }

@@ -151,7 +151,7 @@ std::string headline_of_captures(const Differences& differences) {
     return fmt::format("Different; the first divergence is in {}: {}", where(first), first.name);
   }
   const auto unpaired = static_cast<int64_t>(differences.only_a.size() + differences.only_b.size());
-  return fmt::format("Different: {} without a partner, the others are equal", counted(unpaired, "invocation"));
+  return fmt::format("Different: {} in one capture only, the others are equal", counted(unpaired, "invocation"));
 }
 
 Json difference_json(const Difference& difference) {

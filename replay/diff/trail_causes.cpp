@@ -55,7 +55,7 @@ bool is_copy_in(const PartingCase& parting) {
 
 Evidence host_memory(const PartingCase& parting) {
   if (!parting.is_pair() || parting.a.row(parting.row_a()).kind != TrailKind::kHostMemory) return std::nullopt;
-  return fmt::format("memory of the host that launch {} of A reaches was not the same before it",
+  return fmt::format("the host's memory that launch {} of A reaches had other contents before this launch",
                      thousands(parting.a.launches[parting.row_a()] + 1));
 }
 
@@ -233,7 +233,7 @@ Evidence other_fresh_memory(const PartingCase& parting, bool right_before) {
     if (user + kShortly < at) return std::nullopt;
     if (parting.a.row(row_a).digest == parting.b.row(row_b).digest || (user == at) != right_before) continue;
     return fmt::format(
-        "{} bytes that launch {} was the first to use were not the same before it: nobody had written them",
+        "{} bytes that launch {} was the first to use had other contents before it: nobody had written them",
         thousands(static_cast<int64_t>(parting.a.row(row_a).bytes)), thousands(user));
   }
   return std::nullopt;

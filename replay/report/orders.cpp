@@ -201,7 +201,7 @@ void add_arithmetic(const FoundOrders& found, Lines& lines) {
   const OrderReport& report = found.report;
   const auto& arithmetic = report.arithmetic;
   if (found.kernel.empty()) {
-    lines.add("  kernel: not named, so whether it adds like a known one is not known: {}", report.known.text);
+    lines.add("  kernel: not named, so it is unknown whether it adds as known kernels do: {}", report.known.text);
   } else {
     lines.add("  kernel: {}", report.known.text);
   }
