@@ -265,6 +265,20 @@ def test_compiled_functions_stay_compiled(tmp_path):
     assert len(compiled) == 1
 
 
+def test_operators_of_higher_order_run(tmp_path):
+    """PyTorch refuses them below a mode that does not say what to do with them."""
+    if not hasattr(torch.utils._python_dispatch.TorchDispatchMode, "supports_higher_order_operators"):
+        pytest.skip("this PyTorch has no such operators below a dispatch mode")
+    rows = random(4, 3)
+
+    def work():
+        CALLS["index_add"][0]()
+        return torch.cond(rows.sum() > -100, lambda x: 2 * x, lambda x: 3 * x, (rows,))
+
+    _, doubled, calls = recorded(tmp_path / "x.h5", work)
+    assert torch.equal(doubled, 2 * rows) and len(calls) == 1
+
+
 def test_recording_leaves_torch_compile_alone(tmp_path):
     """Importing msda_replay.torch changes what torch.compile compiles."""
     code = "import sys, torch, msda_replay\nwith msda_replay.record(sys.argv[1]): torch.zeros(6, 5).index_add(0, torch.zeros(1, dtype=int), torch.ones(1, 5))\n"

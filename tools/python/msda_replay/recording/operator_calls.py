@@ -32,6 +32,8 @@ class OperatorCalls(TorchDispatchMode):
 
     `label` returns a call's label; no call is kept where it returns None. `max_bytes` bounds what is kept (a quarter of the free memory)."""
 
+    supports_higher_order_operators = True  # torch.cond, for example, would raise an error otherwise
+
     def __init__(self, label: Callable[[], Optional[str]], max_bytes: Optional[int] = None):
         super().__init__()
         self._label, self._max_bytes = label, max_bytes
@@ -59,7 +61,7 @@ class OperatorCalls(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        describe = self._describe.get(func._schema.name)
+        describe = self._describe.get(func._schema.name) if hasattr(func, "_schema") else None  # a higher-order operator has none
         begun = self._begin(func, describe, types, args, kwargs) if describe is not None else None
         returned = func(*args, **kwargs)
         if begun is not None:
