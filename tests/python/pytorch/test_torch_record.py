@@ -160,14 +160,15 @@ def test_what_is_left_out_is_said(tmp_path):
     def work():
         random(6, 5).index_add(1, indices(5, 40), random(6, 40), alpha=2)
         random(6, 5).scatter_reduce(0, indices(6, 30, 5), random(30, 5), "amax")
-        random(6).index_put((indices(6, 3),), random(3))
+        random(6).index_put((indices(6, 3),), random(3))  # an assignment, which is no sum
+        random(6, 5).index_put((indices(2, 6) == 0,), random(5), accumulate=True)
 
     with pytest.warns(UserWarning, match="no call of an operator that msda-replay knows"):
         record, _, calls = recorded(tmp_path / "x.h5", work)
     assert calls == [] and dict(record.left_out) == {
         "aten::index_add has an alpha that is not 1": 1,
         "aten::scatter_reduce reduces by amax": 1,
-        "aten::index_put does not accumulate": 1,
+        "aten::index_put has other indices than integers of the first dimensions": 1,
     }
 
 

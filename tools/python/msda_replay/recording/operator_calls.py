@@ -87,6 +87,8 @@ class OperatorCalls(TorchDispatchMode):
             call = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}
             call.update({argument.name: value for argument, value in zip(schema, args)}, **kwargs)
             described = describe(call)
+            if described is None:
+                return None
             if reason := self._refusal({**described.inputs, **described.before}):
                 raise Refused(reason)
             copies = {key: _copied(tensor) for key, tensor in described.inputs.items()}

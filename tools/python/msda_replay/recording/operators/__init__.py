@@ -1,5 +1,6 @@
 """What calls of PyTorch's operators say: for each operator of msda-replay a module with its table CALLS, by the name of the ATen or library
-operator. A function of the table takes the arguments by the names of PyTorch's schema and returns a Described, or raises Refused."""
+operator. A function of the table takes the arguments by the names of PyTorch's schema and returns a Described, or None for a call that the
+operator does not mean, or raises Refused."""
 
 import importlib
 import pkgutil

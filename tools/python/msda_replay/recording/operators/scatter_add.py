@@ -48,12 +48,12 @@ def scatter_reduce(call):
 
 
 def index_put(call):
-    """Indices of the first dimensions: as one index of rows."""
+    """Indices of the first dimensions: as one index of rows. An assignment, which does not accumulate, is no sum."""
+    if not call["accumulate"]:
+        return None
     indices = list(call["indices"])
     while indices and indices[-1] is None:
         indices.pop()
-    if not call["accumulate"]:
-        raise Refused("does not accumulate")
     if not indices or any(index is None or index.dtype not in INTEGERS for index in indices):
         raise Refused("has other indices than integers of the first dimensions")
     indices = torch.broadcast_tensors(*indices)
