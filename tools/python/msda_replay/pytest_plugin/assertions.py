@@ -4,15 +4,14 @@ They are wrapped when their module has been imported, by the test, never by this
 """
 
 import functools
-import importlib.abc
-import importlib.util
 import inspect
-import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .imports import ImportHook
 
 # rtol and atol of torch.testing.assert_close where neither is given, by type; 0 for all others.
 _OF_TORCH_TYPES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
@@ -116,7 +115,7 @@ _ASSERTIONS: Dict[str, Dict[str, Callable[..., Tuple[float, float]]]] = {
 }
 
 
-class Watch(importlib.abc.MetaPathFinder):
+class Watch:
     """Notes comparisons, from install() on, while `notes` is a list. `eager`: copies also what passed, at once."""
 
     def __init__(self):
@@ -124,42 +123,17 @@ class Watch(importlib.abc.MetaPathFinder):
         self.eager = False
         self._wrapped: List[Tuple[Any, str, Any]] = []  # module, name, original
         self._inside = threading.local()
-        self._finding = False
+        self._hook = ImportHook(dict.fromkeys(_ASSERTIONS, self._wrap_all))
 
     def install(self):
-        if self in sys.meta_path:
-            return
-        sys.meta_path.insert(0, self)
-        for name in _ASSERTIONS:
-            if name in sys.modules:
-                self._wrap_all(sys.modules[name])
+        self._hook.install()
 
     def uninstall(self):
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        self._hook.uninstall()
         for module, name, original in self._wrapped:
             setattr(module, name, original)
         self._wrapped.clear()
         self.notes = None
-
-    def find_spec(self, name, path, target=None):
-        if name not in _ASSERTIONS or self._finding:
-            return None
-        self._finding = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._finding = False
-        if spec is None or spec.loader is None:
-            return spec
-        run = spec.loader.exec_module
-
-        def run_and_wrap(module):
-            run(module)
-            self._wrap_all(module)
-
-        setattr(spec.loader, "exec_module", run_and_wrap)  # noqa: B010 (a type checker refuses a method as a target)
-        return spec
 
     def _wrap_all(self, module):
         for name, tolerance_of in _ASSERTIONS[module.__name__].items():
