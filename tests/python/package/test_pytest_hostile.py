@@ -272,9 +272,9 @@ def test_folders_that_cannot_be_used(session, tmp_path, folder, why):  # noqa: F
     (tmp_path / "readonly").mkdir(mode=0o555)
     if folder == "readonly" and os.access(tmp_path / "readonly", os.W_OK):
         pytest.skip("root writes everywhere")
-    done = session("def test_it(): assert False", "--msda-dir", folder)
+    done = session("def test_it(): assert False", "--msda-dir", folder, pytorch=False)
     assert done.status == 1 and f"{folder}: cannot create a folder there: {why}" in done.out
-    done = session("def test_it(): pass", "--msda-dir", folder, "--msda-fail-on", "non_finite")
+    done = session("def test_it(): pass", "--msda-dir", folder, "--msda-fail-on", "non_finite", pytorch=False)
     assert done.status == 4
 
 

@@ -35,9 +35,12 @@ class Session:
         return read_capture(self.captures[name]).invocations
 
 
-def run_session(folder, lines, *arguments, on=("--msda",), ini="", package=SOURCE / "tools" / "python", **variables):
+def run_session(folder, lines, *arguments, on=("--msda",), ini="", package=SOURCE / "tools" / "python", pytorch=True, **variables):
     """Runs pytest with the plugin on a test file with these lines. Of other plugins it loads those that are named alone: importing
-    the others, twice in each session, would take as long as all else."""
+    the others, twice in each session, would take as long as all else. `pytorch=False` hides PyTorch where it is installed."""
+    if not pytorch:
+        (folder / "no_pytorch.py").write_text("import sys\nsys.modules['torch'] = None\n")
+        arguments = ("-p", "no_pytorch", *arguments)
     (folder / "test_it.py").write_text(HEAD + textwrap.dedent(lines))
     (folder / "pytest.ini").write_text("[pytest]\n" + ini)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", *on, *arguments]

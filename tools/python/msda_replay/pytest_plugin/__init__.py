@@ -11,24 +11,30 @@ import pytest
 from . import files, settings
 from .recorder import Launch, Recorder, take_session
 
+_RECORDERS: "pytest.StashKey[Any]" = pytest.StashKey()
 _WATCH: "pytest.StashKey[Any]" = pytest.StashKey()
 _OBSTACLE: "pytest.StashKey[str]" = pytest.StashKey()
 _SESSION: "pytest.StashKey[str]" = pytest.StashKey()
-_RECORDS: "pytest.StashKey[bool]" = pytest.StashKey()
 
 
 def pytest_addoption(parser):
     settings.add_options(parser)
 
 
-def _watch(config):
-    """Returns the watch of this session; made before conftest files import torch.testing."""
+def _recorders(config):
+    """Returns those of this session; they and its watch are made before conftest files import torch and torch.testing."""
     from .assertions import Watch
+    from .recorders import Recorders
+    from .recording import TestRecording
 
-    if _WATCH not in config.stash:
+    if _RECORDERS not in config.stash:
+        config.stash[_RECORDERS] = recorders = Recorders(record=not TestRecording.running)
         config.stash[_WATCH] = Watch()
-        config.stash[_WATCH].install()
-    return config.stash[_WATCH]
+        if recorders:
+            config.stash[_WATCH].install()
+            for clean_up in (config.stash[_WATCH].uninstall, recorders.close):  # also if pytest goes no further than this
+                config.add_cleanup(clean_up)
+    return config.stash[_RECORDERS]
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -42,8 +48,8 @@ def pytest_load_initial_conftests(early_config):
             if not launch.obstacle:
                 launch.start_again()  # returns only if it failed
             early_config.stash[_OBSTACLE] = launch.obstacle  # pytest_configure says so
-        elif not surveys:
-            _watch(early_config)
+        if not surveys:
+            _recorders(early_config)
         if session := take_session():
             early_config.stash[_SESSION] = session
             directory = settings.Settings.of(early_config, options).directory
@@ -68,27 +74,26 @@ def pytest_configure(config):
     from .summary import Summary
 
     chosen = settings.Settings.of(config, config.option)
-    recorder = Recorder.loaded()
-    obstacle, is_worker = "", hasattr(config, "workerinput")
-    if recorder is None:
+    recorders, is_worker = _recorders(config), hasattr(config, "workerinput")
+    obstacle = ""
+    if TestRecording.running:
+        obstacle = "this pytest runs in a test of another, whose recording goes on"
+    elif recorders.preloaded is None:
         obstacle = "" if is_worker else config.stash.get(_OBSTACLE, "")  # a worker was not known as one then
         obstacle = obstacle or Launch(config, chosen.directory).obstacle
         obstacle = obstacle or "the plugin was loaded too late to start pytest again: load it by -p msda_replay.pytest_plugin"
-    elif TestRecording.running:
-        recorder, obstacle = None, "this pytest runs in a test of another, whose recording goes on"
-    session = config.stash.get(_SESSION, None)
-    if obstacle and chosen.fail_on and not is_worker:
+    if chosen.fail_on and not recorders and not is_worker:
         raise pytest.UsageError(f"--msda-fail-on: nothing is recorded: {obstacle}")
     if is_worker and obstacle:
         config.workeroutput["msda_obstacle"] = obstacle
-        if chosen.fail_on:
+        if chosen.fail_on and not recorders:
             config.pluginmanager.register(Unjudged(obstacle), "msda_unjudged")
-    if recorder is not None:
+    if recorders:
         TestRecording.running = True
-        config.stash[_RECORDS] = True
-        config.pluginmanager.register(TestRecording(config, chosen, recorder, _watch(config)), "msda_recording")
+        config.pluginmanager.register(TestRecording(config, chosen, recorders, config.stash[_WATCH]), "msda_recording")
     if not is_worker:
-        config.pluginmanager.register(Summary(config, chosen, obstacle, session), "msda_summary")
+        session = config.stash.get(_SESSION, None)
+        config.pluginmanager.register(Summary(config, chosen, recorders, obstacle, session), "msda_summary")
 
 
 def pytest_runtest_setup(item):
@@ -97,9 +102,7 @@ def pytest_runtest_setup(item):
 
 
 def pytest_unconfigure(config):
-    if _RECORDS in config.stash:
+    if config.stash.get(_RECORDERS, None):
         from .recording import TestRecording
 
         TestRecording.running = False
-    if _WATCH in config.stash:
-        config.stash[_WATCH].uninstall()

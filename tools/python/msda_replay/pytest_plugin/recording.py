@@ -59,15 +59,15 @@ class Unjudged:
 class TestRecording:
     """Between tests nothing is recorded; what a test does is labelled with its node id.
 
-    The calls so far can be taken out of the recorder as a capture of their own, a part. A test's capture is made of its parts,
+    The calls so far can be taken out of each recorder as a capture of their own, a part. A test's capture is made of its parts,
     and of those of the fixtures with a wider scope that it uses, which may have been set up for an earlier test.
     """
 
     __test__ = False
     running = False  # in this process: a test may run a pytest of its own in it, which must leave the labels of this one alone
 
-    def __init__(self, config, settings, recorder, watch):
-        self.config, self.settings, self.recorder, self.watch = config, settings, recorder, watch
+    def __init__(self, config, settings, recorders, watch):
+        self.config, self.settings, self.recorders, self.watch = config, settings, recorders, watch
         watch.eager = bool(settings.fail_on or settings.keep_all or settings.keep_last)
         self.trouble, self.warning = "", ""
         self.lost = ""  # why the calls of this test are
@@ -109,6 +109,8 @@ class TestRecording:
         self.judge(item, report)
         if self.settings.fail_on and (self.trouble or self.lost):
             fail_unjudged(report, f"recording ended early: {self.trouble}" if self.trouble else self.lost)
+        if report.failed or self.settings.fail_on:
+            report.msda_left_out = self.recorders.take_left_out()
         if report.when == "teardown":
             self.end()
         report.msda_trouble = [said for said in (
@@ -136,7 +138,7 @@ class TestRecording:
 
     @_never_fails
     def begin(self, item):
-        self.recorder.discard()  # calls outside of tests cannot be named
+        self.recorders.discard()  # calls outside of tests cannot be named
         self.owners, self.notes, self.kept, self.lost, self.in_teardown = [[]], [], False, "", False
         self.attempts[item.nodeid] += 1
         self.item, self.since = item, time.time()
@@ -154,14 +156,14 @@ class TestRecording:
     def label(self, item, phase):
         about = [f"attempt {self.attempt(item)}"] if self.attempt(item) else []
         about += [phase] if phase != "call" else []
-        self.recorder.label(f"{item.nodeid} ({', '.join(about)})" if about else item.nodeid)
+        self.recorders.label(f"{item.nodeid} ({', '.join(about)})" if about else item.nodeid)
 
     @_never_fails
     def enter_fixture(self, fixturedef):
         self.take()
         self.owners.append([])
         name = "::".join(filter(None, (fixturedef.baseid, fixturedef.argname)))
-        self.recorder.label(f"{name} ({fixturedef.scope} fixture)")
+        self.recorders.label(f"{name} ({fixturedef.scope} fixture)")
 
     @_never_fails
     def leave_fixture(self, fixturedef):
@@ -173,8 +175,8 @@ class TestRecording:
             self.label(self.item, "setup")
 
     def take(self):
-        """Takes the calls so far out of the recorder."""
-        if path := self.recorder.complete():
+        """Takes the calls so far out of the recorders."""
+        for path in self.recorders.complete():
             self.untaken = path
             self.parts_taken += 1
             part = f"{path}.part-{self.parts_taken}"
@@ -195,8 +197,8 @@ class TestRecording:
 
     @_never_fails
     def end(self):
-        self.recorder.discard()
-        self.recorder.label(None)
+        self.recorders.discard()
+        self.recorders.label(None)
         self.remove([*self.owners[0], *self.of_children(wait=False), *itertools.chain(*self.torn_down.values()), self.untaken])
         self.owners, self.notes, self.torn_down, self.in_teardown = [[]], [], {}, False
 

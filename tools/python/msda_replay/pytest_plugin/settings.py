@@ -89,12 +89,12 @@ class Settings:
                 raise pytest.UsageError(f"--msda-fail-on: {cause!r} is no cause; there are {', '.join(CAUSES)}")
         return cls(_directory(config, options), keep == "all", int(last.group(1)) if last else 0, frozenset(causes))
 
-    def describe(self):
-        """Returns the line for the header."""
+    def describe(self, recorded):
+        """Returns the line for the header; `recorded` says what is recorded."""
         whose = "all tests" if self.keep_all else "failing tests"
         if self.keep_last:
             whose += f" and of the last {self.keep_last}"
-        text = f"msda-replay: recording; captures of {whose} in {self.directory}"
+        text = f"msda-replay: recording {recorded}; captures of {whose} in {self.directory}"
         return text + (f"; fails on {', '.join(sorted(self.fail_on))}" if self.fail_on else "")
 
 

@@ -1,5 +1,6 @@
 """What the session ends with: the section msda-replay, and what crashed workers left behind."""
 
+import collections
 import os
 import shutil
 import textwrap
@@ -17,14 +18,18 @@ _Line = Tuple[str, Dict[str, bool]]  # and its markup
 class Summary:
     """The summary of the process that reports: with xdist the one that starts the workers."""
 
-    def __init__(self, config, settings, obstacle, session):
-        self.config, self.settings, self.obstacle, self.session = config, settings, obstacle, session
+    def __init__(self, config, settings, recorders, obstacle, session):
+        self.config, self.settings, self.recorders, self.obstacle, self.session = config, settings, recorders, obstacle, session
         self.kept, self.passing, self.troubles, self.interrupted = [], [], [], []
         self.failed_without = 0
+        self.left_out: Dict[str, int] = collections.Counter()
         self.adopt_earlier_sessions()
 
     def pytest_report_header(self):
-        return f"msda-replay: nothing is recorded: {self.obstacle}" if self.obstacle else self.settings.describe()
+        if not self.recorders:
+            return f"msda-replay: nothing is recorded: {self.obstacle}"
+        kernels = [f"msda-replay: kernels are not recorded: {self.obstacle}"] if self.obstacle else []
+        return [self.settings.describe(self.recorders.describe()), *kernels]
 
     def pytest_runtest_logreport(self, report):
         if hasattr(report, "msda"):
@@ -34,6 +39,7 @@ class Summary:
             self.failed_without += 1
         if hasattr(report, "msda_passing"):
             self.passing.append(report.msda_passing)
+        self.left_out.update(getattr(report, "msda_left_out", {}))
         self.troubles += [trouble for trouble in getattr(report, "msda_trouble", ()) if trouble not in self.troubles]
 
     @pytest.hookimpl(optionalhook=True)
@@ -106,7 +112,7 @@ class Summary:
             yield f"  {kept['command']}", {"bold": True}
 
     def lines_of_the_rest(self) -> Iterator[_Line]:
-        if self.obstacle:
+        if not self.recorders:
             yield f"nothing was recorded: {self.obstacle}", {"yellow": True}
         for trouble in self.troubles:
             yield trouble, {"yellow": True}
@@ -116,12 +122,20 @@ class Summary:
         passing = [path for path in self.passing if os.path.exists(path)]
         if passing:
             yield f"captures of {len(passing)} passing test{'s' * (len(passing) != 1)} in {self.settings.directory}", {}
-        if self.failed_without and not self.obstacle:
-            yield (f"{self.failed_without} failed without a call that is recorded"
-                   f"{': msda-replay doctor -- python3 -m pytest ... says why' if not self.kept else ''}"), {}
-            if not self.kept:
-                yield ("operators of PyTorch on a CPU never are; to record one, call in the test: "
-                       f'msda_replay.save_call("call.h5", operator="{list(ROWS)[1]}", ...)'), {}
+        if self.recorders:
+            yield from self.lines_of_what_is_missing()
+
+    def lines_of_what_is_missing(self) -> Iterator[_Line]:
+        for reason, count in self.left_out.items():
+            yield f"{count} call{'s' * (count != 1)} not recorded: {reason}", {}
+        if not self.failed_without:
+            return
+        why = ": msda-replay doctor -- python3 -m pytest ... says why" if self.recorders.preloaded and not self.kept else ""
+        yield f"{self.failed_without} failed without a call that is recorded{why}", {}
+        if not self.kept:
+            if self.recorders.leave_out_the_cpu:
+                yield "operators of PyTorch on a CPU are recorded if no GPU is visible: CUDA_VISIBLE_DEVICES= python3 -m pytest --msda ...", {}
+            yield f'to record one by hand, call in the test: msda_replay.save_call("call.h5", operator="{list(ROWS)[1]}", ...)', {}
 
     def pytest_unconfigure(self):
         if self.session is not None:

@@ -6,7 +6,7 @@ import threading
 from typing import Callable, Dict, List, Optional
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from ..capture import BFloat16, Invocation, write_capture
 from ..memory import free_memory
@@ -48,8 +48,14 @@ class OperatorCalls(TorchDispatchMode):
             self.invocations: List[Invocation] = []
             self._left = self._max_bytes if self._max_bytes is not None else free_memory() // _SHARE
 
-    def write(self, path: str, seed: int, overwrite: bool = False) -> None:
-        """Writes a capture of what it has kept. Raises CaptureError."""
+    def leave(self) -> None:
+        """Leaves this mode, unless the program has entered another since and has not left it."""
+        if _get_current_dispatch_mode() is self:
+            self.__exit__(None, None, None)
+
+    def write(self, path: str, seed: Optional[int] = None, overwrite: bool = False) -> None:
+        """Writes a capture of what it has kept, with PyTorch's seed as it is now unless one is given. Raises CaptureError."""
+        seed = torch.initial_seed() if seed is None else seed
         seeds = [{"source": "torch_cpu", "value": seed & (2**64 - 1)}]
         libraries = {"torch": torch.__version__, "Python": sys.version.split()[0]}
         write_capture(path, self.invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, overwrite)
