@@ -60,6 +60,15 @@ def gathered(dtype=torch.float32):
     return rows.grad
 
 
+def pooled(**how):
+    ops = pytest.importorskip("torchvision.ops", reason="torchvision is not installed here")
+    rows, corners = image(16, 18), 10 * torch.rand(5, 2)
+    boxes = torch.cat([indices(2, 5, 1).float(), corners, corners + 1 + 9 * torch.rand(5, 2)], 1)
+    output = ops.roi_align(rows, boxes, (3, 4), spatial_scale=0.8, **how)
+    output.backward(torch.randn_like(output))
+    return rows.grad
+
+
 def bilinear(**how):
     return lambda: resized(image(8, 9), mode="bilinear", **how)
 
@@ -79,6 +88,9 @@ CALLS = {
     "bicubic": (lambda: resized(image(8, 9), mode="bicubic", size=(11, 12)), {"mode": "bicubic"}),
     "nearest": (lambda: resized(image(8, 9), mode="nearest", scale_factor=2), {"mode": "nearest"}),
     "nearest-exact": (lambda: resized(image(8, 9), mode="nearest-exact", scale_factor=1.5), {"mode": "nearest-exact", "scale_width": 1.5}),
+    **{f"{mode} {len(sides)}D": (lambda mode=mode, sides=sides: resized(image(*sides), mode=mode, scale_factor=1.5),
+                                 {"mode": mode, "input_width": sides[-1]})
+       for mode in ("nearest", "nearest-exact") for sides in ((9,), (4, 5, 6))},
     "embedding": (lambda: embedded(padding_idx=2), {"reduce": "sum", "dim": 0, "dim_size": 11, "padding_idx": 2}),
     "index_add": (lambda: random(6, 5).index_add(1, indices(5, 40), random(6, 40)), {"dim": 1, "dim_size": 5}),
     "index_add_": (lambda: random(6, 5).index_add_(-2, indices(6, 30), random(30, 5)), {"dim": 0, "dim_size": 6}),
@@ -88,6 +100,10 @@ CALLS = {
              {"reduce": "mean", "include_self": False}),
     "index_put_": (lambda: random(6, 5).index_put_((indices(12, 20) - 6,), random(20, 5), accumulate=True), {"dim_size": 6}),
     "index_put_ of elements": (lambda: random(6, 5).index_put_((indices(6, 20), indices(5, 20)), random(20), accumulate=True), {"dim_size": 30}),
+    "index_put": (lambda: random(6, 5).index_put((indices(6, 20),), random(20, 5), accumulate=True), {"reduce": "sum", "dim_size": 6}),
+    "scatter_reduce_": (lambda: random(6, 5).scatter_reduce_(0, indices(6, 30, 5), random(30, 5), "sum"), {"reduce": "sum", "include_self": True}),
+    "roi_align": (lambda: pooled(sampling_ratio=2, aligned=True), {"sampling_ratio": 2, "aligned": True, "input_height": 16, "input_width": 18}),
+    "roi_align, its own ratio": (lambda: pooled(), {"sampling_ratio": 0, "aligned": False, "spatial_scale": 0.8}),
     "rows": (gathered, {"reduce": "sum", "dim_size": 8}),
     "bfloat16": (lambda: gathered(torch.bfloat16), {"reduce": "sum"}),
     "float16": (lambda: gathered(torch.float16), {"reduce": "sum"}),
