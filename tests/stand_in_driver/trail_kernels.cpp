@@ -47,7 +47,9 @@ void digest_changes(const Piece& piece, uint64_t least, uint64_t range, Found& f
     for (uint64_t& word : unit) {
       if (word - least >= range) continue;
       word = 1;
-      found.units_and_addresses |= uint64_t{1} << 63;
+      const uint64_t place = at + (&word == unit.data() ? 0 : sizeof word);
+      const bool counts = place + sizeof word > begin_number && place < found.end;
+      found.units_and_addresses |= uint64_t{counts} << 63;
     }
     auto* const bytes = reinterpret_cast<std::byte*>(unit.data());
     for (uint64_t i = 0; i < kUnit; i += kNumber) {

@@ -24,22 +24,23 @@ def digest(data):
 
 
 class Device:
-    """Sums and a slot, and tensors of the given sizes, each so many bytes behind an aligned address."""
+    """Sums and a slot, and tensors of the given sizes, each so many bytes behind an aligned address; of the first bytes some may count as
+    zeros."""
 
     def __init__(self, rng, tensors):
         self.memory, self.ranges, self.digests = Memory(), [], []
         self.memory.allocate(SUMS, bytes(SLOT_BYTES))
         self.memory.allocate(SLOT, bytes(SLOT_BYTES))
-        for i, (size, offset) in enumerate(tensors):
-            data = rng.bytes(size)
+        for i, (size, offset, *zeros) in enumerate(tensors):
+            data, before = rng.bytes(size), sum(zeros)
             self.memory.allocate((i + 1) << 24, bytes(offset) + data)
-            self.ranges.append((((i + 1) << 24) + offset, size))
-            self.digests.append(digest(data))
+            self.ranges.append((((i + 1) << 24) + offset, size, before))
+            self.digests.append(digest(bytes(before) + data[before:]))
 
     def launch(self, ranges, sequence, first=0, handed_over=0, hands_over=True):
         pieces, first_blocks, blocks = b"", [], 0
-        for address, size in ranges:
-            pieces += struct.pack("<QQ", address, size)
+        for address, size, before in ranges:
+            pieces += struct.pack("<QQ", address, size | before << 60)
             first_blocks.append(blocks)
             blocks += (size - 1 >> CHUNK_BITS) + 1
         numbers = {"first": first, "from": handed_over, "end": first + len(ranges), "chunk_bits": CHUNK_BITS}
@@ -66,6 +67,14 @@ def test_every_size_and_alignment(rng):
     device.launch(device.ranges, sequence=7)
     assert device.slot()[0] == 7 and device.slot()[1][:len(TENSORS)] == device.digests
     assert not device.has_sums()
+
+
+def test_first_bytes_that_count_as_zeros(rng):
+    """In one unit, in a whole chunk and more, and with an end amidst a unit."""
+    tensors = [(12, 0, 4), (16, 0, 12), (24, 0, 8), (8196, 0, 4), (16384, 0, 12), (40001, 0, 8)]
+    device = Device(rng, tensors)
+    device.launch(device.ranges, sequence=1)
+    assert device.slot()[1][:len(tensors)] == device.digests
 
 
 @pytest.mark.parametrize("hands_over", [True, False])
