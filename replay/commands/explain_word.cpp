@@ -110,7 +110,9 @@ int run_explain(const ExplainOptions& options) {
                                {"explanation", word.explanation}});
     }
     write_json(options.json, json);
-  } else if (options.word.empty()) {
+  }
+  if (options.json == "-") return kWithinTolerance;
+  if (options.word.empty()) {
     print_all();
   } else {
     print_meanings(meanings);
