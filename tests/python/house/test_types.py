@@ -31,6 +31,7 @@ gradient: np.ndarray[typing.Any, typing.Any] = replay("a.h5", 0)["grad_value"]
 write_capture("b.h5", read_capture("a.h5").invocations)
 save_call("c.h5", value=gradient)
 msda_replay.report("a.h5", invocation=worst.invocation).save("a.html")
+found: bool = msda_replay.gradcheck("a.h5", samples=7).passed and msda_replay.survey(["true"], from_=2).varied > 0
 """
 MISTAKES = """
 msda_replay.open_captures("a.h5")
@@ -38,12 +39,14 @@ run("a.h5", invocations=0)
 run("a.h5").findings()[0].cause + 1
 write_capture(1, [])
 read_capture("a.h5").nonsense
+msda_replay.stress("a.h5", run=3)
+msda_replay.order("a.h5").nothing
 """
 
 
 def mypy(*arguments, cwd):
     # No cache: the sources may be another user's.
-    return subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, *map(str, arguments)], cwd=cwd, capture_output=True,
+    return subprocess.run([sys.executable, "-m", "mypy", "--enable-incomplete-feature", "Unpack", "--cache-dir", os.devnull, *map(str, arguments)], cwd=cwd, capture_output=True,
                           text=True, timeout=300, env={**os.environ, "MYPYPATH": str(PACKAGE)})
 
 

@@ -147,12 +147,6 @@ class TestRunning:
         assert run(capture, invocation=0, mode=["deterministic"], threads=1).within_tolerance
         assert opened[0].findings(atol=0, rtol=0)
 
-    def test_every_flag_of_the_command(self):
-        """Settings that decide how results are printed are the package's own."""
-        text = subprocess.run([REPLAY, "run", "--help"], capture_output=True, text=True, check=True).stdout
-        flags = {flag.replace("-", "_") for flag in re.findall(r"--([a-z][a-z0-9-]+)", text)}
-        assert flags - {"help", "json", "quiet", "verbose", "color"} == set(run.__kwdefaults__) - {"timeout"}
-
     def test_the_commands_message_and_status(self, tmp_path, capture, replay):
         for arguments, flags, status in ((["run", tmp_path / "missing.h5"], {}, 2),
                                          (["run", capture, "--invocation", "7"], {"invocation": 7}, 2),

@@ -1,4 +1,4 @@
-"""Captures of msda-replay in Python: write, open, replay, explain, report; `python3 -m msda_replay import`; and a pytest plugin.
+"""Captures of msda-replay in Python: write, open, and all commands; `python3 -m msda_replay import`; and a pytest plugin.
 
 docs/python.md shows the functions at work, docs/pytest.md the plugin; docs/capture-format.md describes the file.
 """
@@ -7,9 +7,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .answers import AdviseResult, DiffResult, ExplainResult, ExportResult, GradcheckResult, MinimizeResult, OrderResult, StagesResult, StressResult
     from .capture import Capture, CaptureError, Invocation, Result, read_capture, write_capture
-    from .command import CommandError, Page, replay, report, run
+    from .command import CommandError
+    from .commands import advise, diff, explain, export, gradcheck, minimize, order, replay, report, run, stages, stress
     from .own import Operator, operator
+    from .page import Page
     from .reading import Call, OpenCapture, Tensor, open_capture
     from .recording import record
     from .results import Finding, Findings, RunResult
@@ -19,9 +22,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"  # of the whole project: CMakeLists.txt reads this line
 _MODULES = {
+    "answers": ("AdviseResult", "DiffResult", "ExplainResult", "ExportResult", "GradcheckResult", "MinimizeResult", "OrderResult", "StagesResult",
+                "StressResult"),
     "capture": ("Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"),
-    "command": ("CommandError", "Page", "replay", "report", "run"),
+    "command": ("CommandError",),
+    "commands": ("advise", "diff", "explain", "export", "gradcheck", "minimize", "order", "replay", "report", "run", "stages", "stress"),
     "own": ("Operator", "operator"),
+    "page": ("Page",),
     "reading": ("Call", "OpenCapture", "Tensor", "open_capture"),
     "recording": ("record",),
     "results": ("Finding", "Findings", "RunResult"),
@@ -30,9 +37,11 @@ _MODULES = {
     "trails": ("Trail", "TrailRow", "trail"),
 }
 __all__ = [
-    "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Operator", "Page", "Result", "RunResult",
-    "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "open_capture", "operator", "read_capture", "record", "replay", "report", "run",
-    "save_call", "survey", "trail", "write_capture",
+    "AdviseResult", "Call", "Capture", "CaptureError", "CommandError", "DiffResult", "ExplainResult", "ExportResult", "Finding", "Findings",
+    "GradcheckResult", "Invocation", "MinimizeResult", "OpenCapture", "Operator", "OrderResult", "Page", "Result", "RunResult",
+    "StagesResult", "StressResult", "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "advise", "diff", "explain", "export",
+    "gradcheck", "minimize", "open_capture", "operator", "order", "read_capture", "record", "replay", "report", "run", "save_call",
+    "stages", "stress", "survey", "trail", "write_capture",
 ]
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .capture import Invocation, write_capture
-from .command import CommandError, run
+from .command import CommandError
+from .commands import run
 from .operator_rows import DIALECT_OF_TESTS
 from .reading import open_capture
 from .scalars import fact_of

@@ -142,14 +142,14 @@ class Call:
     def replay(self, mode: str = "float64") -> Dict[str, np.ndarray]:
         """Returns the gradients that a mode of `msda-replay run` gives, computed once."""
         if mode not in self._replays:
-            from .command import replay
+            from .commands import replay
 
             self._replays[mode] = replay(self.path, self.id, mode)
         return self._replays[mode]
 
     def findings(self, **flags: Any) -> Findings:
         """Returns what `run` finds in this call."""
-        from .command import run
+        from .commands import run
 
         return run(self.path, invocation=self.id, **flags).findings()
 
@@ -198,7 +198,7 @@ class OpenCapture:
 
     def findings(self, **flags: Any) -> Findings:
         """Returns what `run` finds in all calls; `flags` are those of `msda_replay.run`."""
-        from .command import run
+        from .commands import run
 
         return run(self.path, **flags).findings()
 

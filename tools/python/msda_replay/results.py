@@ -1,9 +1,13 @@
 """What `msda-replay run` found, by the schema docs/run.schema.json."""
 
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union, overload
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable, Dict, List, Sequence, Tuple, Union, overload
 
 from . import operators
+from .answers import Answer
+from .command import Said
+from .flags import refuse_unknown
+from .page import Page
 
 _NOT_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _SHOWN = 10  # findings, by a repr
@@ -70,6 +74,7 @@ class Findings(Sequence[Finding]):
 
     def where(self, **values: Any) -> "Findings":
         """Returns the findings whose fields have these values: where(cause="cell_boundary", advisory=False)."""
+        refuse_unknown("a finding", "field", values, [*(entry.name for entry in fields(Finding)), "difference", "name"])
         return Findings([entry for entry in self if all(getattr(entry, name) == value for name, value in values.items())])
 
     def to_dataframe(self) -> Any:
@@ -97,34 +102,34 @@ class Findings(Sequence[Finding]):
         return "\n".join([f"<{len(self)} finding{'s' * (len(self) != 1)}>", *(lines if len(self) else []), *more])
 
 
-class RunResult:
-    """What a run found. `json` is all of it; `messages` are the command's warnings."""
+class RunResult(Answer):
+    """What a run found."""
 
-    def __init__(self, capture: str, json: Dict[str, Any], messages: Optional[List[str]] = None):
+    verdict: Dict[str, Any]
+    invocations: List[Dict[str, Any]]
+    relaunched: Sequence[Dict[str, Any]] = ()
+    not_replayed: Sequence[Dict[str, Any]] = ()
+
+    def __init__(self, capture: str, said: Said, page: Callable[[], Page]):
+        super().__init__(said, page)
         self.capture = capture
-        self.json = json
-        self.messages = messages or []
 
     @property
     def at_fault(self) -> str:
-        return self.json["verdict"]["at_fault"]
+        return self.verdict["at_fault"]
 
     @property
     def summary(self) -> str:
-        return self.json["verdict"]["summary"]
+        return self.verdict["summary"]
 
     @property
     def causes(self) -> Dict[str, int]:
         """Elements out of tolerance by cause; advice not counted."""
-        return self.json["verdict"]["causes"]
+        return self.verdict["causes"]
 
     @property
     def within_tolerance(self) -> bool:
         return not self.causes
-
-    @property
-    def invocations(self) -> List[Dict[str, Any]]:
-        return self.json["invocations"]
 
     def findings(self) -> Findings:
         """Returns the findings of all calls. The command keeps some of a large set alike: `json["invocations"][i]["judged"]` has all."""

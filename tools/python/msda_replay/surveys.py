@@ -1,15 +1,23 @@
 """msda_replay.survey: which launches of a function, a program or a kept survey vary, and why (docs/survey.md)."""
 
-import json
+from __future__ import annotations
+
+import functools
 import os
 import pickle
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from multiprocessing import spawn
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
-from .command import CommandError, Path, _execute, _flags
+from .answers import Answer
+from .command import CommandError, Said, ask, execute
+from .commands import report
+from .flags import Path, SurveyFlags, takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _is_surveyed = False  # this process, whose surveys are empty
 
@@ -36,13 +44,19 @@ class SurveyedKernel:
         return self.varied > 0 or self.verdict == "reads_unwritten"
 
 
-class Survey(Sequence[SurveyedKernel]):
-    """The kernels of a survey, those that vary first. `json` is what docs/survey.schema.json describes, `capture` the file's path."""
+class Survey(Answer, Sequence[SurveyedKernel]):
+    """The kernels of a survey, those that vary first. `capture` is the path of the file that keeps it, or None."""
 
-    def __init__(self, found: Dict[str, Any], capture: Optional[str]):
-        self.json, self.capture = found, capture
+    launches: int
+    surveyed: int
+    varied: int
+    kernels: List[Dict[str, Any]]
+
+    def __init__(self, said: Said, capture: Optional[str]):
+        super().__init__(said, None if capture is None else functools.partial(report, capture))
+        self.capture = capture
         names = ("kernel", "verdict", "varied", "surveyed", "launches", "why", "node", "operation", "python", "remedy")
-        self._kernels = [SurveyedKernel(**{name: kernel[name] for name in names}, json=kernel) for kernel in found["kernels"]]
+        self._kernels = [SurveyedKernel(**{name: kernel[name] for name in names}, json=kernel) for kernel in self.kernels]
 
     def __getitem__(self, place: Any) -> Any:
         return self._kernels[place]
@@ -58,41 +72,36 @@ class Survey(Sequence[SurveyedKernel]):
         return [kernel for kernel in self._kernels if kernel.varies]
 
     def __repr__(self) -> str:
-        return f"<survey: {len(self.varying)} of {len(self)} kernels vary, in {self.json['varied']} of {self.json['surveyed']} launches>"
+        return f"<survey: {len(self.varying)} of {len(self)} kernels vary, in {self.varied} of {self.surveyed} launches>"
 
 
-def survey(
-    what: Union[Callable[..., Any], Path, Sequence[str]],
-    *arguments: Any,
-    output: Optional[Path] = None,
-    runs: Optional[int] = None,
-    memory: Optional[int] = None,
-    kernel: Optional[str] = None,
-    no_neighbour: bool = False,
-    poison: bool = False,
-    timeout: Optional[float] = None,
-) -> Survey:
+@takes(SurveyFlags)
+def survey(what: Union[Callable[..., Any], Path, Sequence[str]], *arguments: Any, output: Optional[Path] = None, **flags: Unpack[SurveyFlags]) -> Survey:
     """Surveys a function, a command (a list of words), or reads a survey that was kept (a path).
 
     A function is called with `arguments` in a new process of Python, as multiprocessing starts one by "spawn": it and its arguments
-    must be such that pickle can send them, and its module is imported there. What it returns is dropped. `output`: where the
-    survey is kept, a file that is replaced; None: nowhere. Within a surveyed function, another survey is empty. Raises CommandError, with what the command says, if
-    nothing could be surveyed or the function raises.
+    must be such that pickle can send them, and its module is imported there. What it returns is dropped. `output`: where the survey
+    is kept, a file that is replaced; None: nowhere. Within a surveyed function, another survey is empty. Raises CommandError, with
+    what the command says, if nothing could be surveyed or the function raises.
     """
-    flags = _flags({"runs": runs, "memory": memory, "kernel": kernel, "no_neighbour": no_neighbour, "poison": poison})
     if isinstance(what, (str, os.PathLike)):
-        with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
-            return _surveyed([os.fspath(what)], [], folder, os.fspath(what), timeout)
+        return Survey(_read(what, flags), os.fspath(what))
     if _is_surveyed:
-        return Survey({"capture": "", "launches": 0, "surveyed": 0, "varied": 0, "kernels": []}, None)
+        return Survey(Said("", [], {"launches": 0, "surveyed": 0, "varied": 0, "kernels": []}), None)
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
         command = _command_of(what, arguments, folder) if callable(what) else [str(word) for word in what]
         kept = os.fspath(output) if output is not None else None
         target = kept or os.path.join(folder, "survey.h5")
         try:
-            return _surveyed(["--", *command], ["--force", "-o", target, *flags], folder, kept, timeout)
+            made = execute("survey", ["--", *command], {**flags, "force": True, "output": target})
         finally:
             _raise_failure(what, folder)
+        # Read again, because the program's own text is among the command's.
+        return Survey(_read(target, flags)._replace(messages=made.messages), kept)
+
+
+def _read(path: Path, flags: SurveyFlags) -> Said:
+    return ask("survey", [os.fspath(path)], {"all": flags.get("all"), "timeout": flags.get("timeout")})
 
 
 def _raise_failure(what: Any, folder: str) -> None:
@@ -101,13 +110,6 @@ def _raise_failure(what: Any, folder: str) -> None:
     if os.path.exists(failure):
         with open(failure, errors="replace") as file:
             raise CommandError(f"{getattr(what, '__name__', what)}: {file.read()}")
-
-
-def _surveyed(words: Sequence[str], flags: Sequence[str], folder: str, capture: Optional[str], timeout: Optional[float]) -> Survey:
-    target = os.path.join(folder, "survey.json")
-    _execute(["survey", "--json", target, *flags, *words], timeout)
-    with open(target) as file:
-        return Survey(json.load(file), capture)
 
 
 def _command_of(function: Callable[..., Any], arguments: Tuple[Any, ...], folder: str) -> List[str]:
