@@ -19,6 +19,9 @@ class Page:
         with open(path, "x", encoding="utf-8") as file:
             file.write(self.html)
 
+    def __repr__(self) -> str:
+        return "<page>"
+
     def _repr_html_(self) -> str:
         # In a frame, since a notebook's own policy would stop the page's script, and its style would reach the notebook.
         return f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="700" style="border: 0"></iframe>'
