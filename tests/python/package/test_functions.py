@@ -105,10 +105,10 @@ def test_a_capture_that_is_gone_has_no_page(capture):
 
 
 def test_tables_are_small_and_escape_what_files_say():
-    shown = msda_replay.page.table({"<b>": "<i>", "n": {"k": None}, "many": [{"i": i, "deep": {"x": 1}} for i in range(30)], "some": [1, "a\nb"]})
+    shown = msda_replay.page.table({"<b>": "<i>", "n": {"k": None}, "many": [{"i": i, "deep": {"x": 1}} for i in range(30)], "some": [1, "a\nb"], "none": []})
     assert shown.startswith("<table><tr><th>&lt;b&gt;</th><td>&lt;i&gt;</td></tr>") and "<td><table><tr><th>k</th><td>None</td></tr></table>" in shown
     assert "<tr><th>i</th></tr><tr><td>0</td></tr>" in shown and "<p>10 more</p>" in shown and "deep" not in shown
-    assert "1, <pre>a\nb</pre>" in shown
+    assert "1, <pre>a\nb</pre>" in shown and shown.endswith("<tr><th>none</th><td></td></tr></table>")
 
 
 @pytest.mark.parametrize("wrong, message", [

@@ -55,8 +55,11 @@ def test_a_command_and_what_it_kept(tmp_path):
     assert found[0].json["extra_beside"] == 0
     again = msda_replay.survey(tmp_path / "a.h5")
     assert again.json == found.json and again.capture == found.capture == str(tmp_path / "a.h5")
+    done = subprocess.run([REPLAY, "survey", tmp_path / "a.h5"], capture_output=True, text=True)
+    assert str(found) == str(again) == done.stdout.rstrip("\n") and found._repr_html_().startswith("<iframe")
     entry = msda_replay.survey([SURVEY_CLIENT, "sum"], kernel="fixed")
-    assert [kernel.kernel for kernel in entry] == ["survey_fixed_sum"]
+    assert [kernel.kernel for kernel in entry] == ["survey_fixed_sum"] and entry.capture is None
+    assert "<td>survey_fixed_sum</td>" in entry._repr_html_()
 
 
 def test_a_function_that_fails(tmp_path):

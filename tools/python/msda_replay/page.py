@@ -1,8 +1,7 @@
 """What a notebook shows of a result: the page of `report`, or a table."""
 
 import html
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, List, Mapping
 
 from .flags import Path
 
@@ -27,7 +26,7 @@ class Page:
         return f'<iframe srcdoc="{html.escape(self.html)}" width="100%" height="700" style="border: 0"></iframe>'
 
 
-def table(found: "Mapping[str, Any]") -> str:
+def table(found: Mapping[str, Any]) -> str:
     """Returns HTML with a row for each entry."""
     return f"<table>{''.join(f'<tr><th>{html.escape(name)}</th><td>{_cell(value)}</td></tr>' for name, value in found.items())}</table>"
 
@@ -42,9 +41,9 @@ def _cell(value: Any) -> str:
     return f"<pre>{text}</pre>" if "\n" in text else text
 
 
-def _list(values: "list[Any]") -> str:
+def _list(values: List[Any]) -> str:
     """Returns objects as a table of their plain values, and other values one after the other."""
-    if not all(isinstance(value, Mapping) for value in values):
+    if not values or not all(isinstance(value, Mapping) for value in values):
         return ", ".join(map(_cell, values))
     names = list(dict.fromkeys(name for value in values for name, entry in value.items() if not isinstance(entry, (Mapping, list))))
     rows = "".join(f"<tr>{''.join(f'<td>{_cell(value.get(name, str()))}</td>' for name in names)}</tr>" for value in values)
