@@ -112,7 +112,7 @@ def test_tables_are_small_and_escape_what_files_say():
 
 
 @pytest.mark.parametrize("wrong, message", [
-    (lambda path: msda_replay.run(path, atoll=1), r"run\(\) has no argument atoll; did you mean atol\? It has atol, block, "),
+    (lambda path: msda_replay.run(path, atoll=1), r"run\(\) has no argument atoll; did you mean atol\? It has atol, .*block, "),
     (lambda path: msda_replay.survey(print, knel=1), r"survey\(\) has no argument knel; did you mean kernel\? It has "),
     (lambda path: msda_replay.report(path, something=1), r"report\(\) has no argument something\. It has .*, stress_json, "),
     (lambda path: msda_replay.run(path).findings().where(caus="x"), "a finding has no field caus; did you mean cause"),
