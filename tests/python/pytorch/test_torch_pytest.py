@@ -117,7 +117,7 @@ def test_whose_calls_a_capture_has(session):
         "test_it.py::shared (module fixture)", "test_it.py::test_second (setup)", "test_it.py::test_second"]
 
 
-def test_fail_on(session):
+def test_fail_on(session, tmp_path):
     wrong = SAMPLED + """
     def test_it():
         found = sampled(0)[0]
@@ -130,9 +130,11 @@ def test_fail_on(session):
         import torch
         torch.zeros(3, 2).index_add(0, torch.tensor([0, 2]), torch.full((2, 2), float("nan")))
     """
-    done = session(wrong, "--msda-fail-on", "non_finite")
+    (tmp_path / "temporary").mkdir()
+    done = session(wrong, "--msda-fail-on", "non_finite", TMPDIR=tmp_path / "temporary")
     assert done.status == 1 and "1 failed, 2 passed" in done.out and list(done.captures) == ["test_it.py-test_not_finite.h5"]
     assert "1 call not recorded: aten::index_add has an alpha that is not 1" in done.out
+    assert not list((tmp_path / "temporary").glob("msda-*"))
 
 
 def test_why_a_failing_test_has_no_capture(alone):

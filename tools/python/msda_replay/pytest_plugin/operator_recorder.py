@@ -19,25 +19,23 @@ class OperatorRecorder:
         self._text: Optional[str] = None
         self._owner = getpid(), threading.get_ident()
         self._calls: Any = None
-        self._folder: Any = None
         self._left_out: Dict[str, int] = collections.Counter()
         self._hook = ImportHook({"torch": self._begin})
         self._hook.install()
 
     def _begin(self, _=None):
-        """Enters the mode below those that tests enter, and for all tests: they may leave theirs in another order than fixtures do."""
-        if self._calls is not None or self._owner != (getpid(), threading.get_ident()):  # label() tries again
-            return
+        """Enters the mode once for all tests: a fixture may enter a mode of its own in one test and leave it in another."""
+        if self._calls is not None or self._owner != (getpid(), threading.get_ident()):
+            return  # if another thread imported PyTorch, the next label() begins
         try:
             from ..recording.operator_calls import OperatorCalls
 
-            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="msda-calls-")
             self._calls = OperatorCalls(self._label).__enter__()
-        except Exception as error:  # PyTorch may be too old, or replaced by a test
+        except Exception as error:  # PyTorch may be too old, or a test may have replaced it
             self._left_out[f"PyTorch's calls cannot be recorded: {error}"] += 1
 
     def _label(self):
-        return self._text if getpid() == self._owner[0] else None  # nobody would take the calls of a forked process
+        return self._text if getpid() == self._owner[0] else None  # nobody takes the calls of a forked process
 
     def label(self, text):
         self._text = text
@@ -53,8 +51,10 @@ class OperatorRecorder:
         """Returns the path of a capture of the calls so far, which has to be moved away, or None if there are none."""
         if self._calls is None:
             return None
-        path = os.path.join(self._folder.name, "calls.h5") if self._calls.invocations else None
-        if path:
+        path = None
+        if self._calls.invocations:
+            descriptor, path = tempfile.mkstemp(prefix="msda-calls-", suffix=".h5")
+            os.close(descriptor)
             self._calls.write(path, overwrite=True)
         self._left_out.update(self._calls.left_out)
         self._calls.clear()
@@ -70,4 +70,3 @@ class OperatorRecorder:
         self._hook.uninstall()
         if self._calls is not None:
             self._calls.leave()
-            self._folder.cleanup()
