@@ -7,11 +7,11 @@
 
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/writer/version.h"
+#include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/base/progress.h"
 #include "replay/diff/trail_outcome.h"
-#include "replay/diff/trail_ranks.h"
 #include "replay/report/html/frame.h"
 #include "replay/report/terminal.h"
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "recorder/text/numbers.h"
+#include "recorder/text/shell.h"
+#include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/own/own_operator.h"
@@ -30,7 +32,14 @@ CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, con
 }  // namespace
 
 void add_capture(CLI::App& command, Options& options) {
-  command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")->required()->type_name("");
+  command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")
+      ->required()
+      ->type_name("")
+      ->each([&command](const std::string& path) {
+        if (!is_folder(path)) return;
+        throw BadInput(fmt::format("{}: is a folder, and {} takes one capture; msda-replay list {} lists those in it",
+                                   path, command.get_name(), text::shell_word(path)));
+      });
 }
 
 void add_captures(CLI::App& command, Options& options) {

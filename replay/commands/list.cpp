@@ -9,6 +9,7 @@
 #include <span>
 
 #include "recorder/text/words.h"
+#include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
 #include "replay/base/options.h"
@@ -19,13 +20,10 @@
 #include "replay/commands/conventions_json.h"
 #include "replay/commands/flags.h"
 #include "replay/commands/shown.h"
+#include "replay/many/many.h"
 
 namespace msda::replay {
 namespace {
-
-struct ListOptions : Options {
-  std::vector<std::string> captures;
-};
 
 // Returns the sizes by their letters, as far as the recorded tensors show them; for another operator's kernel, its
 // tensors.
@@ -149,37 +147,45 @@ void for_each_outline(const capture::IsolatedReader& reader, const auto& visit) 
   }
 }
 
-int run_list(const ListOptions& options) {
-  Json all = Json::array();
-  for (const std::string& path : options.captures) {
-    const capture::IsolatedReader reader(path);
-    Json json = {{"capture", path}, {"created", reader.created()}, {"tool_version", reader.tool_version()}};
-    json["invocations"] = Json::array();
-    Lines lines;
-    lines.add("{}: {}, written {} by msda-replay {}", path,
-              text::counted(std::ssize(reader.invocation_ids()), "invocation"), reader.created(),
-              reader.tool_version());
-    if (const auto launches = reader.trail_launches()) {
-      json["trail"] = {{"launches", *launches}};
-      lines.add("{}", trail_line(path, *launches));
-    }
-    for_each_outline(reader, [&](const capture::Invocation& invocation) {
-      if (!options.json.empty()) json["invocations"].push_back(invocation_json(invocation));
-      if (options.json != "-") lines.add("{}", summary_of(invocation));
-    });
-    all.push_back(json);
-    if (options.json != "-") print(lines);
+Json list_one(const Options& options) {
+  const std::string& path = options.capture;
+  const capture::IsolatedReader reader(path);
+  Json json = {{"capture", path}, {"created", reader.created()}, {"tool_version", reader.tool_version()}};
+  json["invocations"] = Json::array();
+  Lines lines;
+  lines.add("{}: {}, written {} by msda-replay {}", path,
+            text::counted(std::ssize(reader.invocation_ids()), "invocation"), reader.created(), reader.tool_version());
+  if (const auto launches = reader.trail_launches()) {
+    json["trail"] = {{"launches", *launches}};
+    lines.add("{}", trail_line(path, *launches));
+  }
+  for_each_outline(reader, [&](const capture::Invocation& invocation) {
+    if (!options.json.empty()) json["invocations"].push_back(invocation_json(invocation));
+    if (options.json != "-") lines.add("{}", summary_of(invocation));
+  });
+  if (options.json != "-") print(lines);
+  return json;
+}
+
+int run_list(Options& options) {
+  int status = kWithinTolerance;
+  Json all;
+  if (names_several(options.captures)) {
+    all = one_by_one(options, list_one, status);
+  } else {
+    options.capture = options.captures.front();
+    all.push_back(list_one(options));
   }
   if (!options.json.empty()) write_json(options.json, all);
-  return kWithinTolerance;
+  return status;
 }
 
 }  // namespace
 
 void add_list_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<ListOptions>();
+  auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("list", "List the invocations of captures, a line each");
-  command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required()->type_name("");
+  add_captures(*command, *options);
   add_json(*command, *options);
   add_operator(*command);
   command->footer("Exit status: 0 listed, 2 bad usage or bad input.");

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/base/json.h"
 #include "replay/base/options.h"
@@ -14,6 +15,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
 #include "replay/commands/shown.h"
+#include "replay/many/many.h"
 #include "replay/original/atomic_lines.h"
 #include "replay/stages/recorded_stages.h"
 
@@ -104,7 +106,7 @@ void add_kernels(Lines& lines, const std::vector<capture::KernelImage>& kernels)
   }
 }
 
-int run_show(const Options& options) {
+Json show_one(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   Json json = shown_capture(options.capture, reader);
   const auto launches = reader.trail_launches();
@@ -116,8 +118,7 @@ int run_show(const Options& options) {
     json["invocations"].push_back(shown_invocation(reader, invocation));
     stages.push_back(recorded_stages_text(invocation.stages));
   }
-  if (!options.json.empty()) write_json(options.json, json);
-  if (options.json == "-") return kWithinTolerance;
+  if (options.json == "-") return json;
   Lines lines;
   lines.add("{}", options.capture);
   lines.add("  written {} by msda-replay {}", reader.created(), reader.tool_version());
@@ -126,7 +127,20 @@ int run_show(const Options& options) {
   add_kernels(lines, reader.kernels());
   for (size_t i = 0; i < stages.size(); ++i) add_invocation(lines, json["invocations"][i], stages[i]);
   print(lines);
-  return kWithinTolerance;
+  return json;
+}
+
+int run_show(Options& options) {
+  int status = kWithinTolerance;
+  Json shown;
+  if (names_several(options.captures)) {
+    shown["captures"] = one_by_one(options, show_one, status);
+  } else {
+    options.capture = options.captures.front();
+    shown = show_one(options);
+  }
+  if (!options.json.empty()) write_json(options.json, shown);
+  return status;
 }
 
 }  // namespace
@@ -134,8 +148,8 @@ int run_show(const Options& options) {
 void add_show_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "show", "Show everything in a capture: tensors and their extremes, launch, seeds, environment, kernel");
-  add_capture(*command, *options);
+      "show", "Show everything in captures: tensors and their extremes, launch, seeds, environment, kernel");
+  add_captures(*command, *options);
   add_invocation(*command, *options);
   add_json(*command, *options);
   command->footer("Exit status: 0 shown, 2 bad usage or bad input.");

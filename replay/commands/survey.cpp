@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "recorder/writer/installation.h"
 #include "recorder/writer/program_file.h"
+#include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
@@ -31,11 +31,6 @@ struct SurveyOptions : Options {
   std::string label;
   bool force = false, all = false, no_neighbour = false, poison = false;
 };
-
-bool is_folder(const std::string& word) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(word, ignored);
-}
 
 bool can_be_run(const std::string& word) {
   return (access(word.c_str(), R_OK) != 0 && !record::find_program(word).empty()) ||

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/causes/finding.h"
+#include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/diff/trail_differences.h"
 #include "replay/diff/trail_json.h"
@@ -139,10 +140,6 @@ class TrailOperand {
   }
 
   TrailOutcome compare_with(const std::string& other_path, size_t columns, size_t begun) const {
-    if (is_folder(other_path) == run_.has_value()) {
-      throw BadInput(
-          fmt::format("{} and {}: compare two files, or two folders with a file for each rank", path_, other_path));
-    }
     return run_ ? outcome_of_files(*run_, other_path, {columns, begun + 14})
                 : outcome_of_folders(path_, other_path, {columns, begun + 26});
   }
@@ -151,6 +148,14 @@ class TrailOperand {
   std::string path_;
   std::optional<TrailRun> run_;
 };
+
+void refuse_a_file_and_a_folder(const std::vector<std::string>& operands) {
+  for (const std::string& operand : operands) {
+    if (is_folder(operand) == is_folder(operands[0])) continue;
+    throw BadInput(
+        fmt::format("{} and {}: compare two files, or two folders with a file for each rank", operands[0], operand));
+  }
+}
 
 // Returns A's side, or B's if A has none.
 const Json& side_of(const Json& first) { return first["a"].is_null() ? first["b"] : first["a"]; }
@@ -209,6 +214,7 @@ TrailOutcome joined_outcome(const std::vector<std::string>& operands, std::vecto
 }  // namespace
 
 TrailOutcome compare_trails(const std::vector<std::string>& operands, size_t columns) {
+  refuse_a_file_and_a_folder(operands);
   const TrailOperand first(operands[0]);
   const size_t begun = operands.size() == 2 ? 0 : 20;  // "2 of 3 runs part from A"
   std::vector<TrailOutcome> outcomes;

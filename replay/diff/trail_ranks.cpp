@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> captures_in(const std::string& folder) {
+std::vector<std::string> files_of_ranks(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -57,13 +57,8 @@ void check_partners(const std::map<std::string, std::string>& ranks, const std::
 
 }  // namespace
 
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 std::vector<RankFiles> paired_ranks(const std::string& folder_a, const std::string& folder_b) {
-  const std::vector<std::string> files_a = captures_in(folder_a), files_b = captures_in(folder_b);
+  const std::vector<std::string> files_a = files_of_ranks(folder_a), files_b = files_of_ranks(folder_b);
   auto a = files_by_rank(files_a, false), b = files_by_rank(files_b, false);
   if (a.empty() || b.empty()) {
     a = files_by_rank(files_a, true);

@@ -10,8 +10,6 @@ struct RankFiles {
   std::string rank, a, b;  // the file of each run
 };
 
-bool is_folder(const std::string& path);
-
 // Pairs the captures of two folders: by their ranks (RANK in the recorded environment), or by file names. Throws
 // BadInput if a rank has no partner.
 std::vector<RankFiles> paired_ranks(const std::string& folder_a, const std::string& folder_b);

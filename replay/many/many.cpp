@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
-#include <set>
 #include <thread>
 
+#include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/base/progress.h"
@@ -16,36 +16,6 @@ namespace msda::replay {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> files_of(const std::string& folder) {
-  std::vector<std::string> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".h5" && entry.is_regular_file()) files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  if (files.empty()) throw BadInput(fmt::format("{}: there is no capture (*.h5) in this folder", folder));
-  return files;
-}
-
-// Returns each file once, by the first of its names.
-std::vector<std::string> captures_of(const Options& options) {
-  std::vector<std::string> captures;
-  std::set<fs::path> known;
-  const auto add = [&](const std::string& capture) {
-    std::error_code failed;
-    const fs::path file = fs::weakly_canonical(capture, failed);
-    if (failed || known.insert(file).second) captures.push_back(capture);
-  };
-  for (const std::string& named : options.captures) {
-    std::error_code ignored;
-    if (!fs::is_directory(named, ignored)) {
-      add(named);
-      continue;
-    }
-    for (const std::string& file : files_of(named)) add(file);
-  }
-  return captures;
-}
 
 // Returns the rank of each piece: the dearest first, each to the rank that has least to do so far.
 std::vector<int> divide(const std::vector<Work>& work, int ranks) {
@@ -95,7 +65,7 @@ std::vector<Work> work_of(const Options& options, const Ranks& ranks, std::strin
   std::vector<Work> work;
   try {
     if (ranks.is_first()) {
-      for (const std::string& capture : captures_of(options)) {
+      for (const std::string& capture : named_captures(options.captures)) {
         std::error_code failed;
         const uintmax_t size = fs::file_size(capture, failed);
         constexpr uint64_t kOfEach = 1 << 20;  // what a capture costs however small it is, in bytes
@@ -122,9 +92,23 @@ int report_status(const std::vector<Outcome>& outcomes, const Report& report) {
 
 }  // namespace
 
+Json one_by_one(const Options& options, const std::function<Json(const Options&)>& task, int& status) {
+  std::vector<Outcome> unread;
+  Json results = Json::array();
+  for (const std::string& capture : named_captures(options.captures)) {
+    Options of_capture = options;
+    of_capture.capture = capture;
+    results.push_back(outcome_of(of_capture, task));
+    if (!results.back().contains("error")) continue;
+    print_error(text_at(results.back(), "error"));
+    unread.push_back(results.back());
+  }
+  status = status_of(unread);
+  return results;
+}
+
 bool takes_many(const Options& options, const Ranks& ranks) {
-  std::error_code ignored;
-  return ranks.count() > 1 || options.captures.size() > 1 || fs::is_directory(options.captures.front(), ignored);
+  return ranks.count() > 1 || names_several(options.captures);
 }
 
 std::vector<Json> over_work(const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,

@@ -15,6 +15,11 @@
 
 namespace msda::replay {
 
+// Calls `task` for each capture, on this process. Returns what it returns, in the order in which the captures were
+// named; for a capture that cannot be read an object of "capture", "status" and "error", which is also printed. Sets
+// the exit status: bad input if there is such a capture. Throws BadInput as named_captures() does.
+Json one_by_one(const Options& options, const std::function<Json(const Options&)>& task, int& status);
+
 // Returns whether the command is to report on several captures: several are named, or a folder, or there are several
 // ranks.
 bool takes_many(const Options& options, const Ranks& ranks);
@@ -29,8 +34,8 @@ using Report = std::function<void(const std::vector<Outcome>&)>;
 using Complete = std::function<void(std::vector<Outcome>&)>;
 
 // Calls `task` for each capture of this rank, with options whose `capture` it is; it may throw. Then calls `complete`,
-// if there is one, on all ranks, and `report` with all outcomes on the first. A folder stands for its files *.h5, by
-// name. Throws BadInput if there are none. Returns the exit status, the same on all ranks: bad input if a capture could
+// if there is one, on all ranks, and `report` with all outcomes on the first. Folders
+// stand for their captures (captures.h). Returns the exit status, the same on all ranks: bad input if a capture could
 // not be read, otherwise unavailable if one could not be judged here, otherwise drift if there is any.
 int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& task,
                   const Report& report, const Complete& complete = {});

@@ -53,7 +53,7 @@ def put(path, name, array, **options):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_files_that_are_no_captures(replay, tmp_path, command):
     expect_line(replay(command, tmp_path / "missing.h5"), 2, tmp_path / "missing.h5", "no such file")
-    expect_line(replay(command, tmp_path), 2, "no capture" if command in ("run", "verify") else "not a file")
+    expect_line(replay(command, tmp_path), 2, "is a folder, and stages takes one capture" if command == "stages" else "no capture")
     text = tmp_path / "text.h5"
     text.write_text("not HDF5")
     expect_line(replay(command, text), 2, text, "cannot read it as HDF5")

@@ -98,6 +98,60 @@ def test_names_that_are_not_utf_8(replay, captures):
     assert len(list((folder / "pages").iterdir())) == 5
 
 
+@pytest.fixture
+def nested(captures):
+    """The captures in two folders, a damaged one below, and two that hidden names leave out. Returns what is to be found."""
+    folder, _ = captures
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    (folder / "b.h5").rename(folder / "deep" / "er" / "b.h5")
+    (folder / "c.h5").rename(folder / ".hidden" / "c.h5")
+    (folder / "d.h5").rename(folder / ".d.h5")
+    (folder / "deep" / "bad.h5").write_bytes(b"no capture")
+    (folder / "deep" / "around").symlink_to(folder)
+    return folder, [str(folder / name) for name in ("a.h5", "deep/bad.h5", "deep/er/b.h5")]
+
+
+def test_folders_below_are_searched(replay, nested):
+    folder, found = nested
+    result = told_of(replay("run", folder, "--json", "-", expect=2))
+    assert [(capture["capture"], capture["status"]) for capture in result["captures"]] == list(zip(found, (1, 2, 0), strict=True))
+    relative = told_of(replay("run", ".", "--json", "-", expect=2, cwd=folder))
+    assert [capture["capture"] for capture in relative["captures"]] == ["./a.h5", "./deep/bad.h5", "./deep/er/b.h5"]
+    (folder / "deep").chmod(0)
+    done = replay("run", folder)  # root may read it all the same
+    (folder / "deep").chmod(0o755)
+    assert os.getuid() == 0 or (done.status == 2 and "cannot be searched for captures: Permission denied" in done.err)
+
+
+def test_list_and_show_of_a_folder(replay, nested):
+    folder, found = nested
+    alone = [replay("list", path, "--json", "-", expect=0).json[0] for path in (found[0], found[2])]
+    done = replay("list", folder, "--json", "-", expect=2)
+    check(done.json, "list")
+    assert [entry["capture"] for entry in done.json] == found and [done.json[0], done.json[2]] == alone
+    assert done.json[1]["status"] == 2 and done.json[1]["error"] in done.err and "deep/bad.h5" in done.json[1]["error"]
+    assert replay("list", folder, expect=2).out == replay("list", found[0], expect=0).out + replay("list", found[2], expect=0).out
+    done = replay("show", folder, "--json", "-", expect=2)
+    check(done.json, "show")
+    shown = done.json["captures"]
+    assert [entry["capture"] for entry in shown] == found and shown[0] == replay("show", found[0], "--json", "-", expect=0).json
+    assert replay("show", folder, expect=2).out == replay("show", found[0], expect=0).out + replay("show", found[2], expect=0).out
+
+
+@pytest.mark.parametrize("command", ["stages", "advise", "gradcheck", "minimize", "export"])
+def test_a_folder_where_one_capture_is_wanted(replay, captures, command):
+    folder, _ = captures
+    done = replay(command, folder, expect=2)
+    assert done.err == f"msda-replay: {folder}: is a folder, and {command} takes one capture; msda-replay list {folder} lists those in it\n"
+
+
+def test_a_folder_beside_a_capture(replay, captures):
+    folder, _ = captures
+    for pair in [(folder, folder / "a.h5"), (folder / "a.h5", folder)]:
+        assert "compare two files, or two folders with a file for each rank" in replay("diff", *pair, expect=2).err
+
+
 def test_bad_arguments(replay, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "there is no capture (*.h5) in this folder" in replay("run", tmp_path / "empty", expect=2).err
