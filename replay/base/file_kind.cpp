@@ -14,7 +14,8 @@ namespace msda::replay {
 namespace {
 
 // The first member of what each command prints, and of the states that stress and minimize keep.
-constexpr std::string_view kFirstMembers[] = {"capture", "captures", "a", "version", "simulation", "subject", "words"};
+constexpr std::string_view kFirstMembers[] = {"capture",    "captures", "a",     "version",
+                                              "simulation", "subject",  "words", "schema"};
 
 bool begins_as_json(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of("[{ \n"), text.size()));

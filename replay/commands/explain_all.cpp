@@ -16,6 +16,7 @@
 #include "replay/base/output.h"
 #include "replay/calls/damage.h"
 #include "replay/modes/saved_replays.h"
+#include "replay/report/findings.h"
 #include "replay/report/joined.h"
 #include "replay/report/result_text.h"
 
@@ -46,16 +47,6 @@ void save_replays(SavedReplays& saved, const capture::Invocation& invocation, co
   std::ranges::copy_if(material.replays, std::back_inserter(sides),
                        [](const auto& side) { return side.source == analysis::Source::kReplay; });
   saved.add(invocation, *material.call, sides);
-}
-
-// Distinct, in the order in which they occur.
-std::vector<std::string> result_labels(const std::vector<InvocationResult>& results) {
-  std::vector<std::string> labels;
-  for (const InvocationResult& result : results) {
-    const std::string& label = result.invocation.facts.label;
-    if (!label.empty() && std::ranges::find(labels, label) == labels.end()) labels.push_back(label);
-  }
-  return labels;
 }
 
 // "Launched with other contents of unwritten memory: 1 race, 2 deterministic."; empty without --poison.
@@ -151,6 +142,15 @@ int status_of(const Conclusion& conclusion) {
   return conclusion.verdict.causes.empty() && !conclusion.faulty ? kWithinTolerance : kDrift;
 }
 
+std::vector<std::string> labels_of(const std::vector<InvocationResult>& results) {
+  std::vector<std::string> labels;
+  for (const InvocationResult& result : results) {
+    const std::string& label = result.invocation.facts.label;
+    if (!label.empty() && std::ranges::find(labels, label) == labels.end()) labels.push_back(label);
+  }
+  return labels;
+}
+
 void refuse_not_replayed(const Options& options, const std::vector<NotReplayed>& not_replayed) {
   const size_t others = not_replayed.size() - 1;
   if (others > 0 && !options.quiet && options.json != "-") print(to_text(not_replayed));
@@ -175,10 +175,11 @@ nlohmann::ordered_json outcome_of(const Options& options, const capture::Isolate
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
   nlohmann::ordered_json outcome = {{"capture", options.capture}, {"status", status_of(conclusion)}};
   outcome.update(shortened(to_json(options.capture, results, relaunched, not_replayed, conclusion)));
+  outcome["findings"] = run_findings(results, relaunched);
   if (std::string poisoned = poison_summary(found); !poisoned.empty()) outcome["poison"] = std::move(poisoned);
   const auto environment = reader.run().environment;
   if (const auto rank = environment.find("RANK"); rank != environment.end()) outcome["rank"] = rank->second;
-  if (const auto labels = result_labels(results); !labels.empty()) outcome["labels"] = labels;
+  if (const auto labels = labels_of(results); !labels.empty()) outcome["labels"] = labels;
   return outcome;
 }
 

@@ -23,6 +23,9 @@ Conclusion conclude(const Found& found);
 // Returns the exit status: drift also where --poison found a race, or a read of what nobody wrote.
 int status_of(const Conclusion& conclusion);
 
+// Returns the calls' labels, each once, in the order in which they occur.
+std::vector<std::string> labels_of(const std::vector<InvocationResult>& results);
+
 // Where nothing can be judged. They throw Unavailable and BadInput.
 [[noreturn]] void refuse_not_replayed(const Options& options, const std::vector<NotReplayed>& not_replayed);
 [[noreturn]] void refuse_nothing_to_compare(const Options& options, const std::vector<InvocationResult>& results);

@@ -91,6 +91,13 @@ void add_operator(CLI::App& command) {
       ->type_name("FILE");
 }
 
+void add_findings(CLI::App& command, Options& options) {
+  command.add_option("--baseline", options.baseline, "Fail only for findings that this file of --write-baseline lacks")
+      ->type_name("FILE");
+  command.add_option("--write-baseline", options.write_baseline, "Write the findings to this file, for --baseline")
+      ->type_name("FILE");
+}
+
 void add_comparison(CLI::App& command, Options& options) {
   add_invocation(command, options);
   add_count(command, "--reference", options.reference,

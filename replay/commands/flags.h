@@ -24,6 +24,8 @@ void add_seed(CLI::App& command, uint64_t& target, const char* help);
 void add_tolerance(CLI::App& command, Options& options);
 // --operator FILE: its files are read as the command line is.
 void add_operator(CLI::App& command);
+// Flags of commands whose findings are followed from night to night.
+void add_findings(CLI::App& command, Options& options);
 // Adds the flags that decide what is compared, and how it is reported.
 void add_comparison(CLI::App& command, Options& options);
 // Adds these, and the flags that decide what is replayed and where.

@@ -13,6 +13,7 @@
 #include "replay/commands/explain_all.h"
 #include "replay/commands/flags.h"
 #include "replay/many/many.h"
+#include "replay/report/findings.h"
 #include "replay/report/joined.h"
 #include "replay/report/result_text.h"
 
@@ -28,8 +29,9 @@ Outcome outcome_of_one(const Options& options) {
   return outcome_of(options, reader, find_all(options, reader));
 }
 
-void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
-  const nlohmann::ordered_json joined = join(outcomes);
+void report_many(const Options& options, const std::vector<Outcome>& outcomes, const TrackedFindings& findings) {
+  Json joined = join(outcomes);
+  findings.add_to(joined);
   Lines poisoned;
   for (const Outcome& outcome : outcomes) {
     if (!outcome.contains("poison")) continue;
@@ -43,11 +45,12 @@ void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
                                      comparison_flags(options)};
     print_raw(joined_text(joined, settings).text());
     print(poisoned);
+    findings.print(terminal_of_stdout(options.colour));
   }
   if (!options.json.empty()) write_json(options.json, joined);
 }
 
-int run_one(const Options& options) {
+int run_one(const Options& options, TrackedFindings& findings) {
   const capture::IsolatedReader reader(options.capture);
   const Found found = find_all(options, reader);
   const auto& [results, relaunched, not_replayed] = found;
@@ -58,29 +61,46 @@ int run_one(const Options& options) {
   }
   if (results.empty() && relaunched.empty()) refuse_not_replayed(options, not_replayed);
   const Conclusion conclusion = conclude(found);
-  if (options.json != "-")
+  std::vector<Outcome> outcomes(1);
+  outcomes[0] = {{"capture", options.capture},
+                 {"status", status_of(conclusion)},
+                 {"labels", labels_of(results)},
+                 {"findings", run_findings(results, relaunched)}};
+  findings.take(outcomes);
+  if (options.json != "-") {
     print_raw(to_text(options.capture, results, relaunched, not_replayed, conclusion, report_settings(options)).text());
-  if (!options.json.empty())
-    write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, conclusion));
+    findings.print(terminal_of_stdout(options.colour));
+  }
+  if (!options.json.empty()) {
+    Json json = to_json(options.capture, results, relaunched, not_replayed, conclusion);
+    findings.add_to(json);
+    write_json(options.json, json);
+  }
+  findings.publish(outcomes);
   // The replays that were to be saved are there, whatever there is to compare them with.
   const bool is_done = conclusion.compared || !relaunched.empty() || !options.save_replays.empty();
   if (!is_done) refuse_nothing_to_compare(options, results);
-  return status_of(conclusion);
+  return outcomes[0]["status"];
 }
 
 int run_captures(Options& options) {
   check_numbers(options);
+  TrackedFindings findings(options, "run");
   const Ranks ranks;
   // mpirun hands its ranks a terminal, even where it writes to a file itself.
   if (ranks.count() > 1 && options.colour == "auto") options.colour = "never";
   if (takes_many(options, ranks)) {
     if (!options.save_replays.empty())
       throw BadInput("--save-replays: takes the replays of one capture; name only one");
-    return over_captures(options, ranks, outcome_of_one, [&](const auto& outcomes) { report_many(options, outcomes); });
+    return over_captures(options, ranks, outcome_of_one, [&](auto& outcomes) {
+      findings.take(outcomes);
+      report_many(options, outcomes, findings);
+      findings.publish(outcomes);
+    });
   }
   options.capture = options.captures.front();
   if (!options.save_replays.empty()) refuse_same_outputs(options.save_replays, options.json);
-  return run_one(options);
+  return run_one(options, findings);
 }
 
 }  // namespace
@@ -97,6 +117,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("--color", options->colour, "When to print in colours")
       ->option_text("auto|always|never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_findings(*command, *options);
   add_operator(*command);
   command->callback([options, &status] { status = run_captures(*options); });
 }

@@ -139,6 +139,7 @@ void SimulatedCalls::plan_call(const StressOptions& options, const capture::Isol
   const std::string identity = identity_of(options, simulated);
   Json call = {{"invocation", id}};
   if (!invocation.facts.label.empty()) call["label"] = invocation.facts.label;
+  call["kernel"] = invocation.facts.kernel;
   call["key"] = key_of(identity, invocation, what_is_simulated(options, simulated, identity));
   call["cost"] = cost_of(simulated.plan);
   outcome["calls"].push_back(std::move(call));

@@ -12,6 +12,7 @@
 #include "replay/commands/joined_failures.h"
 #include "replay/commands/simulated_calls.h"
 #include "replay/many/many.h"
+#include "replay/report/findings.h"
 
 namespace msda::replay {
 namespace {
@@ -69,16 +70,48 @@ void check_stress_flags(const StressOptions& options) {
   if (options.curve_runs < 0) throw BadInput(fmt::format("--curve-runs {}: from 0 on", options.curve_runs));
 }
 
-int stress_one(const StressOptions& options) {
+// Adds the causes for which simulated runs of a call failed. `result`: of the call, as in docs/stress.schema.json.
+void add_findings_of(Json& findings, const std::string& label, const std::string& kernel, int64_t invocation,
+                     const Json& result) {
+  const Json& probability = result["failure_probability"];
+  if (probability["failures"] == 0) return;
+  for (const auto& [cause, part] : result["by_cause"].items()) {
+    findings.push_back({{"test", label},
+                        {"kernel", kernel},
+                        {"operator", result["operator"]},
+                        {"tensor", ""},
+                        {"cause", cause},
+                        {"at_fault", ""},
+                        {"pattern", ""},
+                        {"level", "warning"},
+                        {"message", fmt::format("the test fails in {} of runs, for {} in {}", percent(probability),
+                                                cause, percent(part))},
+                        {"invocation", invocation}});
+  }
+}
+
+int stress_one(const StressOptions& options, TrackedFindings& findings) {
   const capture::IsolatedReader reader(options.capture);
   const Simulated simulated = plan_simulation(options, reader);
-  const Json result = simulate_failures(options, simulated);
+  Json result = simulate_failures(options, simulated);
+  const capture::CallFacts& facts = simulated.invocation.facts;
+  std::vector<Outcome> outcomes(1);
+  outcomes[0] = {{"capture", options.capture},
+                 {"status", result["failure_probability"]["failures"] == 0 ? kWithinTolerance : kDrift},
+                 {"findings", Json::array()}};
+  add_findings_of(outcomes[0]["findings"], facts.label, facts.kernel, simulated.invocation.id, result);
+  findings.take(outcomes);
   if (simulated.others > 0 && !options.quiet) {
     print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one, or all", simulated.others));
   }
-  if (options.json != "-") print(stress_text(result, options.quiet));
+  if (options.json != "-") {
+    print(stress_text(result, options.quiet));
+    findings.print(terminal_of_stdout(options.colour));
+  }
+  findings.add_to(result);
   if (!options.json.empty()) write_json(options.json, result);
-  return result["failure_probability"]["failures"] == 0 ? kWithinTolerance : kDrift;
+  findings.publish(outcomes);
+  return outcomes[0]["status"];
 }
 
 void check_many(const StressOptions& options) {
@@ -87,28 +120,39 @@ void check_many(const StressOptions& options) {
   check_range("--runs", options.runs, 1, analysis::stress::Tally::kMostListed);
 }
 
-void report_failures(const StressOptions& options, const std::vector<Outcome>& outcomes) {
-  const Json joined = join_failures(outcomes, options.confidence);
-  for (const Outcome& outcome : outcomes) {
+void report_failures(const StressOptions& options, std::vector<Outcome>& outcomes, TrackedFindings& findings) {
+  Json joined = join_failures(outcomes, options.confidence);
+  for (Outcome& outcome : outcomes) {
     if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
+    outcome["findings"] = Json::array();
+    for (const Json& call : outcome.value("calls", Json::array())) {
+      add_findings_of(outcome["findings"], call.value("label", ""), call["kernel"], call["invocation"], call["result"]);
+    }
   }
-  if (options.json != "-") print(joined_failures_text(joined, options.quiet, options.verbose));
+  findings.take(outcomes);
+  if (options.json != "-") {
+    print(joined_failures_text(joined, options.quiet, options.verbose));
+    findings.print(terminal_of_stdout(options.colour));
+  }
+  findings.add_to(joined);
   if (!options.json.empty()) write_json(options.json, joined);
+  findings.publish(outcomes);
 }
 
 // `every_call`: --invocation all was given, and did not only happen to be so.
 int run_stress(StressOptions& options, bool every_call) {
   check_stress_flags(options);
+  TrackedFindings findings(options, "stress");
   const Ranks ranks;
   if (!takes_many(options, ranks) && !every_call) {
     options.capture = options.captures.front();
-    return stress_one(options);
+    return stress_one(options, findings);
   }
   check_many(options);
   const SimulatedCalls calls(options, ranks);
   return over_captures(
       options, ranks, [&](const Options& of_one) { return calls.plan(of_one); },
-      [&](const auto& outcomes) { report_failures(options, outcomes); },
+      [&](auto& outcomes) { report_failures(options, outcomes, findings); },
       [&](auto& outcomes) { calls.simulate(outcomes); });
 }
 
@@ -131,6 +175,7 @@ void add_stress_command(CLI::App& app, int& status) {
   command->add_flag("--quiet", options->quiet, "Print the probability only");
   command->add_flag("--verbose", options->verbose,
                     "With several captures: also list the tests that never failed, and every place of each test");
+  add_findings(*command, *options);
   add_operator(*command);
   command->footer(
       "Exit status: 0 no simulated run failed, 1 one did, 2 bad usage or bad input, 3 the kernels are not replayed.");

@@ -17,6 +17,7 @@
 #include "replay/commands/flags.h"
 #include "replay/doctor/spawn.h"
 #include "replay/many/many.h"
+#include "replay/report/findings.h"
 #include "replay/report/terminal.h"
 #include "replay/survey/joined.h"
 #include "replay/survey/print.h"
@@ -92,40 +93,79 @@ int status_of(const std::vector<Surveyed>& kernels) {
   return std::ranges::any_of(kernels, varies, &Surveyed::verdict) ? kDrift : kWithinTolerance;
 }
 
-int print_survey(const SurveyOptions& options, const std::string& capture) {
-  const auto kernels = survey_in(capture);
-  if (options.json != "-") print(survey_text(capture, kernels, options.all, width_of_survey(options)));
-  if (!options.json.empty()) write_json(options.json, survey_json(capture, kernels));
-  return status_of(kernels);
+Json findings_in(const std::vector<Surveyed>& kernels) {
+  Json findings = Json::array();
+  for (const Surveyed& kernel : kernels) {
+    if (!varies(kernel.verdict)) continue;
+    const bool is_wrong = kernel.verdict <= SurveyVerdict::kRace;
+    findings.push_back({{"test", ""},
+                        {"kernel", kernel.kernel},
+                        {"operator", kernel.operation.empty() ? kernel.node : kernel.operation},
+                        {"tensor", ""},
+                        {"cause", name_of(kernel.verdict)},
+                        {"at_fault", ""},
+                        {"pattern", ""},
+                        {"level", is_wrong ? "error" : "warning"},
+                        {"message", kernel.why},
+                        {"invocation", nullptr}});
+  }
+  return findings;
 }
 
-int join_captures(const SurveyOptions& options, const Ranks& ranks) {
-  const auto survey_one = [](const Options& of_one) -> Outcome {
-    const auto kernels = survey_in(of_one.capture);
-    return {
-        {"capture", of_one.capture}, {"status", status_of(kernels)}, {"survey", survey_json(of_one.capture, kernels)}};
+Outcome outcome_of_survey(const std::string& capture, const std::vector<Surveyed>& kernels) {
+  return {{"capture", capture},
+          {"status", status_of(kernels)},
+          {"survey", survey_json(capture, kernels)},
+          {"findings", findings_in(kernels)}};
+}
+
+int print_survey(const SurveyOptions& options, const std::string& capture, TrackedFindings& findings) {
+  const auto kernels = survey_in(capture);
+  std::vector<Outcome> outcomes{outcome_of_survey(capture, kernels)};
+  findings.take(outcomes);
+  if (options.json != "-") {
+    print(survey_text(capture, kernels, options.all, width_of_survey(options)));
+    findings.print(terminal_of_stdout(options.colour));
+  }
+  findings.add_to(outcomes[0]["survey"]);
+  if (!options.json.empty()) write_json(options.json, outcomes[0]["survey"]);
+  findings.publish(outcomes);
+  return outcomes[0]["status"];
+}
+
+int join_captures(const SurveyOptions& options, const Ranks& ranks, TrackedFindings& findings) {
+  const auto survey_one = [](const Options& of_one) {
+    return outcome_of_survey(of_one.capture, survey_in(of_one.capture));
   };
-  return over_captures(options, ranks, survey_one, [&](const std::vector<Outcome>& outcomes) {
+  return over_captures(options, ranks, survey_one, [&](std::vector<Outcome>& outcomes) {
+    findings.take(outcomes);
     for (const Outcome& outcome : outcomes) {
       if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     }
-    const Json joined = join_surveys(outcomes);
-    if (options.json != "-") print(joined_surveys_text(joined, options.all, width_of_survey(options)));
+    Json joined = join_surveys(outcomes);
+    if (options.json != "-") {
+      print(joined_surveys_text(joined, options.all, width_of_survey(options)));
+      findings.print(terminal_of_stdout(options.colour));
+    }
+    findings.add_to(joined);
     if (!options.json.empty()) write_json(options.json, joined);
+    findings.publish(outcomes);
   });
 }
 
 int run_survey(SurveyOptions& options) {
+  TrackedFindings findings(options, "survey");
   if (is_command(options.words)) {
     if (!options.force && access(options.output.c_str(), F_OK) == 0) {
       throw BadInput(fmt::format("{}: exists; name another file with -o, or replace it with --force", options.output));
     }
     record_survey(options);
-    return print_survey(options, options.output);
+    return print_survey(options, options.output, findings);
   }
   options.captures = options.words;
   const Ranks ranks;
-  return takes_many(options, ranks) ? join_captures(options, ranks) : print_survey(options, options.words[0]);
+  return takes_many(options, ranks) ? join_captures(options, ranks, findings)
+                                    : print_survey(options, options.words[0], findings);
 }
 
 }  // namespace
@@ -162,6 +202,7 @@ void add_survey_command(CLI::App& app, int& status) {
                     "Do not occupy a part of the device during every second extra launch");
   command->add_flag("--poison", options->poison, "Also find launches whose results depend on memory that nobody wrote");
   command->add_flag("--all", options->all, "List kernels that do not vary, too");
+  add_findings(*command, *options);
   add_json(*command, *options);
   command->callback([options, &status] { status = run_survey(*options); });
 }

@@ -80,7 +80,7 @@ std::vector<Work> work_of(const Options& options, const Ranks& ranks, std::strin
 }
 
 // On the first rank.
-int report_status(const std::vector<Outcome>& outcomes, const Report& report) {
+int report_status(std::vector<Outcome>& outcomes, const Report& report) {
   try {
     report(outcomes);
     return status_of(outcomes);

@@ -28,8 +28,8 @@ bool takes_many(const Options& options, const Ranks& ranks);
 // the message, if the capture could not be read or judged.
 using Outcome = Json;
 
-// What is done with the outcomes on the first rank.
-using Report = std::function<void(const std::vector<Outcome>&)>;
+// What is done with the outcomes on the first rank. It may change their "status".
+using Report = std::function<void(std::vector<Outcome>&)>;
 // Completes the outcomes, which the first rank has, with work that the ranks do together: all ranks call it.
 using Complete = std::function<void(std::vector<Outcome>&)>;
 

@@ -7,22 +7,9 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import BUILD, REPLAY
-from support.many import mpirun, needs_mpi
-from support.problems import backward, make_problem
+from support.many import make_capture, mpirun, needs_mpi
+from support.problems import make_problem
 from support.schemas import check
-
-from msda_replay import Invocation, write_capture
-
-
-def make_capture(path, seed, wrong=(), rank=None, label=""):
-    """A call whose gradients of the locations of some queries are doubled. Returns how many elements that are not 0."""
-    inputs = make_problem(np.random.default_rng(seed))
-    gradients = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
-    doubled = gradients["grad_sampling_locations"]
-    doubled[0, list(wrong)] *= 2
-    invocation = Invocation(inputs, gradients, "deformable_detr", kernel="ms_deform_attn", atol=1e-5, rtol=1e-3, facts={"label": label})
-    write_capture(path, invocation, {"environment": {"RANK": str(rank)}} if rank is not None else None, overwrite=True)
-    return int(np.count_nonzero(np.abs(doubled[0, list(wrong)]) > 1e-2))
 
 
 @pytest.fixture(scope="module")

@@ -98,6 +98,24 @@ def test_other_code_is_another_kernel(replay, surveys):
     assert len(set(re.findall(r"survey_twice  \(code (xxh3-128:[0-9a-f]{8})\)", text))) == 2
 
 
+def test_only_kernels_that_the_baseline_lacks_fail(replay, surveys, tmp_path):
+    baseline = tmp_path / "baseline.json"
+    assert "survey_drawn_sum" in replay("survey", surveys / "a.h5", "--write-baseline", baseline, expect=1).out
+    kept = json.loads(baseline.read_text())
+    check(kept, "baseline")
+    assert [(finding["test"], finding["kernel"]) for finding in kept["findings"]] == [("a.h5", "survey_drawn_sum")]
+    text = replay("survey", surveys / "a.h5", "--baseline", baseline, expect=0).out
+    assert text.startswith(replay("survey", surveys / "a.h5", expect=1).out) and text.endswith("\n1 finding is in the baseline, none is new.\n")
+    done = replay("survey", surveys, "--baseline", baseline, "--json", tmp_path / "s.json", expect=1)
+    result = json.loads((tmp_path / "s.json").read_text())
+    check(result, "survey-many")
+    new = {(finding["test"], finding["cause"]) for finding in result["baseline"]["new"]}
+    assert result["baseline"]["known"] == 1 and ("c.h5", "reads_unwritten") in new and "  new:   c.h5: reads_unwritten, kernel" in done.out
+    for flags, status in (["--write-baseline", baseline], 1), (["--baseline", baseline], 0):
+        replay("survey", surveys, *flags, expect=status)
+    assert "is a baseline of survey; write one: msda-replay run" in replay("run", surveys, "--baseline", baseline, expect=2).err
+
+
 def test_a_folder_and_what_has_no_survey(replay, surveys, demo_capture):
     (surveys / "c.h5").unlink()
     assert joined(replay, surveys, expect=1) == joined(replay, surveys / "a.h5", surveys / "b.h5", expect=1)

@@ -1,0 +1,231 @@
+#include "replay/report/findings.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <stdexcept>
+
+#include "recorder/text/words.h"
+#include "recorder/writer/version.h"
+#include "replay/base/captures.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/base/same_file.h"
+#include "replay/base/state_file.h"
+#include "replay/calls/load_operator.h"
+#include "replay/report/words.h"
+
+namespace msda::replay {
+namespace {
+
+using text::counted;
+
+constexpr const char* kIdentity[] = {"test", "kernel", "operator", "tensor", "cause", "at_fault", "pattern"};
+constexpr const char* kSchema = "baseline.schema.json";
+
+// Returns the mistake without the numbers that differ with the inputs, or in what way parts of the tensor are wrong.
+std::string pattern_of(const analysis::Group& group) {
+  static const std::regex number("[0-9]+");
+  if (!group.as_if.empty()) return std::regex_replace(group.as_if, number, "#");
+  std::set<std::string> kinds;
+  for (const analysis::Pattern& pattern : group.patterns)
+    kinds.insert(pattern.kind == analysis::Pattern::Kind::kRatio ? "ratio" : "offset");
+  return kinds.size() == 1 ? *kinds.begin() : "";
+}
+
+Json finding_of(const analysis::Group& group, const InvocationResult& result) {
+  const capture::CallFacts& facts = result.invocation.facts;
+  const GroupTitle title = {name_of(group.cause), group.at_fault,          group.advisory,
+                            group.elements,       name_of(group.gradient), result.tolerance.has_value()};
+  return {{"test", facts.label},
+          {"kernel", facts.kernel},
+          {"operator", operator_of(result.invocation)},
+          {"tensor", title.tensor},
+          {"cause", title.cause},
+          {"at_fault", name_of(group.at_fault)},
+          {"pattern", pattern_of(group)},
+          {"level", grade_of(title)},
+          {"message", fmt::format("{}: {}", title_of(title), result.report.findings[group.farthest].why)},
+          {"invocation", result.invocation.id}};
+}
+
+void add_poison(Json& findings, const std::optional<PoisonResult>& poison, const std::string& test,
+                const std::string& kernel, int64_t invocation) {
+  if (!poison || !poison->is_faulty()) return;
+  const char* verdict = name_of(poison->verdict());
+  findings.push_back({{"test", test},
+                      {"kernel", kernel},
+                      {"operator", ""},
+                      {"tensor", ""},
+                      {"cause", verdict},
+                      {"at_fault", name_of(analysis::AtFault::kObserved)},
+                      {"pattern", ""},
+                      {"level", "error"},
+                      {"message", fmt::format("launched with other contents of unwritten memory: {}", verdict)},
+                      {"invocation", invocation}});
+}
+
+// Returns the path below the folder that was named, or the file's name: what does not change with where captures lie.
+std::string name_below(const std::vector<std::string>& named, const std::string& capture) {
+  namespace fs = std::filesystem;
+  for (const std::string& folder : named) {
+    const fs::path below = fs::path(capture).lexically_relative(folder);
+    if (!below.empty() && below != "." && *below.begin() != "..") return below.string();
+  }
+  return fs::path(capture).filename().string();
+}
+
+// Returns the findings of a file that --write-baseline wrote. Throws BadInput.
+Json read_baseline(const std::string& path, const std::string& command) {
+  const auto fail = [&](const std::string& why) {
+    return BadInput(
+        fmt::format("--baseline {}: {}; write one: msda-replay {} ... --write-baseline FILE", path, why, command));
+  };
+  try {
+    const auto kept = read_kept_json(path);
+    if (!kept) throw fail("no such file");
+    if (kept->at("schema") != kSchema) throw fail("is no baseline");
+    if (const std::string writer = text_at(*kept, "command"); writer != command)
+      throw fail(fmt::format("is a baseline of {}", writer));
+    Json findings = Json::array();
+    for (const Json& finding : kept->at("findings")) findings.push_back(identity_of(finding));
+    return findings;
+  } catch (const Json::exception&) {
+    throw fail("is damaged, or no baseline");
+  } catch (const std::invalid_argument&) {
+    throw fail("is damaged, or no baseline");
+  }
+}
+
+std::string label_of(const Json& finding) { return text_at(finding, "test") + ": " + title_of(finding); }
+
+}  // namespace
+
+Json identity_of(const Json& finding) {
+  Json identity;
+  for (const char* name : kIdentity) identity[name] = text_at(finding, name);
+  return identity;
+}
+
+std::string title_of(const Json& finding) {
+  std::string title = text_at(finding, "cause");
+  if (const std::string tensor = text_at(finding, "tensor"); !tensor.empty()) title += " in " + tensor;
+  if (const std::string kernel = text_at(finding, "kernel"); !kernel.empty()) title += ", kernel " + kernel;
+  return title;
+}
+
+Json run_findings(const std::vector<InvocationResult>& results, const std::vector<Relaunched>& relaunched) {
+  Json findings = Json::array();
+  for (const InvocationResult& result : results) {
+    for (const analysis::Group& group : result.report.groups) {
+      if (result.compared && !group.advisory) findings.push_back(finding_of(group, result));
+    }
+    const capture::CallFacts& facts = result.invocation.facts;
+    add_poison(findings, result.poison, facts.label, facts.kernel, result.invocation.id);
+  }
+  for (const Relaunched& launch : relaunched) add_poison(findings, launch.poison, "", launch.kernel, launch.id);
+  return findings;
+}
+
+TrackedFindings::TrackedFindings(const Options& options, std::string command)
+    : options_(options), command_(std::move(command)) {
+  if (!options.baseline.empty()) known_ = read_baseline(options.baseline, command_);
+  if (options.write_baseline.empty()) return;
+  refuse_same_outputs(options.write_baseline, options.json);
+  OutputFile{"--write-baseline", options.write_baseline}.check();
+}
+
+void TrackedFindings::take(const std::vector<Json>& outcomes) {
+  std::set<std::string> known, seen;
+  for (const Json& finding : known_) known.insert(line_of(finding));
+  for (const Json& outcome : outcomes) {
+    Tested tested;
+    tested.capture = text_at(outcome, "capture");
+    tested.name = name_below(options_.captures, tested.capture);
+    tested.error = outcome.value("error", "");
+    tested.tests = outcome.value("labels", std::vector<std::string>());
+    for (Json finding : outcome.value("findings", Json::array())) {
+      if (text_at(finding, "test").empty()) finding["test"] = tested.name;
+      finding["capture"] = tested.capture;
+      if (std::ranges::find(tested.tests, text_at(finding, "test")) == tested.tests.end())
+        tested.tests.push_back(text_at(finding, "test"));
+      const std::string identity = line_of(identity_of(finding));
+      finding["known"] = known.contains(identity);
+      if (seen.insert(identity).second) findings_.push_back(std::move(finding));
+    }
+    if (tested.tests.empty()) tested.tests.push_back(tested.name);
+    captures_.push_back(std::move(tested));
+  }
+}
+
+size_t TrackedFindings::count_known() const {
+  return static_cast<size_t>(
+      std::ranges::count_if(findings_, [](const Json& finding) { return finding["known"].get<bool>(); }));
+}
+
+Json TrackedFindings::comparison() const {
+  Json json = {{"file", options_.baseline}, {"known", 0}, {"new", Json::array()}, {"gone", Json::array()}};
+  json["known"] = count_known();
+  std::set<std::string> found;
+  for (const Json& finding : findings_) {
+    found.insert(line_of(identity_of(finding)));
+    if (!finding["known"].get<bool>()) json["new"].push_back(identity_of(finding));
+  }
+  for (const Json& finding : known_) {
+    if (!found.contains(line_of(finding))) json["gone"].push_back(finding);
+  }
+  return json;
+}
+
+void TrackedFindings::add_to(Json& result) const {
+  if (!known_.is_null()) result["baseline"] = comparison();
+}
+
+void TrackedFindings::print(const Terminal& terminal) const {
+  if (known_.is_null()) return;
+  constexpr size_t kMostColumns = 80;
+  Page page({std::min(terminal.width, kMostColumns), terminal.colour});
+  const Json json = comparison();
+  const auto known = count_at(json, "known"), fresh = std::ssize(json["new"]), gone = std::ssize(json["gone"]);
+  const std::string is_new = fresh == 0 ? "none is new" : fmt::format("{} {} new", fresh, fresh == 1 ? "is" : "are");
+  const std::string not_found =
+      gone == 0 ? "" : fmt::format("; {} of the baseline {} not found", gone, gone == 1 ? "was" : "were");
+  if (!options_.quiet) page.blank();
+  page.paragraph({{fmt::format("{} {} in the baseline, {}{}.", counted(known, "finding"), known == 1 ? "is" : "are",
+                               is_new, not_found)}});
+  for (const char* which : {"new", "gone"}) {
+    for (const Json& finding : json[which]) {
+      if (!options_.quiet) page.labelled(which, {{label_of(finding)}});
+    }
+  }
+  print_raw(page.text());
+}
+
+Json TrackedFindings::baseline() const {
+  std::map<std::string, Json> sorted;  // so that a change of one finding changes few lines
+  for (const Json& finding : findings_) sorted.emplace(line_of(identity_of(finding)), identity_of(finding));
+  Json json = {{"schema", kSchema}, {"version", record::version()}, {"command", command_}, {"findings", Json::array()}};
+  for (auto& [line, identity] : sorted) json["findings"].push_back(std::move(identity));
+  return json;
+}
+
+void TrackedFindings::publish(std::vector<Json>& outcomes) const {
+  if (!options_.write_baseline.empty())
+    OutputFile{"--write-baseline", options_.write_baseline}.write(text_of(baseline()));
+  if (known_.is_null()) return;
+  std::set<std::string> with_new;  // captures
+  for (const Json& finding : findings_) {
+    if (!finding["known"].get<bool>()) with_new.insert(text_at(finding, "capture"));
+  }
+  for (Json& outcome : outcomes) {
+    const bool is_covered = outcome["status"] == kDrift && !with_new.contains(text_at(outcome, "capture"));
+    if (is_covered && !outcome["findings"].empty()) outcome["status"] = kWithinTolerance;
+  }
+}
+
+}  // namespace msda::replay

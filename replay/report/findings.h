@@ -1,0 +1,70 @@
+// What run, survey and stress found, each finding once, as it is followed from night to night: compared with a
+// baseline, and printed for other tools.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "replay/base/json.h"
+#include "replay/base/options.h"
+#include "replay/report/page.h"
+#include "replay/report/result.h"
+
+namespace msda::replay {
+
+// A finding, in an outcome's "findings" (replay/many/many.h), is an object of
+//   "test"         the label of the call; empty without one: then the capture's name takes its place
+//   "kernel", "operator", "tensor"
+//   "cause"        for a survey and for --poison the verdict
+//   "at_fault"
+//   "pattern"      the mistake that gives such values, without its numbers
+//   "level"        "error", or "warning"
+//   "message"      a sentence
+//   "invocation"   a number, or null
+// By the first seven it is known again; whatever is a number may differ in the next run.
+Json run_findings(const std::vector<InvocationResult>& results, const std::vector<Relaunched>& relaunched);
+
+// The findings of one command in all captures.
+class TrackedFindings {
+ public:
+  // Reads the baseline that the options name. Throws BadInput if it is none of this command, or if an output cannot be
+  // written.
+  TrackedFindings(const Options& options, std::string command);
+  // Takes the findings of each outcome, and its "capture", "labels" and "error".
+  void take(const std::vector<Json>& outcomes);
+
+  // Prints how many are new; nothing without a baseline.
+  void print(const Terminal& terminal) const;
+  // Adds "baseline" to a result: `comparison` in docs/baseline.schema.json; nothing without a baseline.
+  void add_to(Json& result) const;
+  // Writes what the options name, and sets "status" of the outcomes whose findings are all in the baseline to 0.
+  void publish(std::vector<Json>& outcomes) const;
+
+  struct Tested {
+    std::string capture, name;       // its path, and its path below the folder that was named
+    std::vector<std::string> tests;  // labels, or the name
+    std::string error;               // why it could not be read or judged; or empty
+  };
+  const std::string& command() const { return command_; }
+  const std::vector<Tested>& captures() const { return captures_; }
+  // Each once; with "capture", and "known": whether the baseline has it.
+  const std::vector<Json>& all() const { return findings_; }
+
+ private:
+  Json comparison() const;
+  Json baseline() const;
+  size_t count_known() const;
+
+  const Options& options_;
+  std::string command_;
+  Json known_;  // the findings of the baseline; null without one
+  std::vector<Tested> captures_;
+  std::vector<Json> findings_;
+};
+
+// Returns the members by which a finding is known.
+Json identity_of(const Json& finding);
+// "cell_boundary in grad_value, kernel ms_deform_attn"
+std::string title_of(const Json& finding);
+
+}  // namespace msda::replay
