@@ -51,6 +51,10 @@ bool fits(const Ends& file, FileKind kind) {
       return has_trailer;
     case FileKind::kEvents:
       return file.begin.find("brain.Event:2") < 64;
+    case FileKind::kJUnit:
+      return file.begin.find("<testsuites name=\"msda-replay\">") < 64;
+    case FileKind::kSarif:
+      return file.begin.find("\"name\": \"msda-replay\"") < 256;
   }
   return false;
 }
@@ -75,8 +79,8 @@ bool is_of_kind(const std::string& path, FileKind kind) {
 }
 
 std::string describe(FileKind kind) {
-  constexpr const char* kNames[] = {"capture",         "JSON",      "page", "reproducer", "archive",
-                                    "file of tensors", "event file"};
+  constexpr const char* kNames[] = {"capture",         "JSON",       "page",        "reproducer", "archive",
+                                    "file of tensors", "event file", "JUnit's XML", "SARIF"};
   return std::string(kNames[static_cast<size_t>(kind)]) + " of msda-replay";
 }
 

@@ -5,7 +5,7 @@
 
 namespace msda::replay {
 
-enum class FileKind { kCapture, kJson, kPage, kSource, kArchive, kTensors, kEvents };
+enum class FileKind { kCapture, kJson, kPage, kSource, kArchive, kTensors, kEvents, kJUnit, kSarif };
 
 // What kTensors end with, as the comment of a kArchive, too: nothing else in them is of this program alone.
 inline constexpr char kTrailer[] = "written by msda-replay";

@@ -14,10 +14,10 @@
 #include "recorder/writer/version.h"
 #include "replay/base/captures.h"
 #include "replay/base/errors.h"
-#include "replay/base/output.h"
 #include "replay/base/same_file.h"
 #include "replay/base/state_file.h"
 #include "replay/calls/load_operator.h"
+#include "replay/report/ci_formats.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
@@ -135,9 +135,19 @@ Json run_findings(const std::vector<InvocationResult>& results, const std::vecto
 TrackedFindings::TrackedFindings(const Options& options, std::string command)
     : options_(options), command_(std::move(command)) {
   if (!options.baseline.empty()) known_ = read_baseline(options.baseline, command_);
-  if (options.write_baseline.empty()) return;
-  refuse_same_outputs(options.write_baseline, options.json);
-  OutputFile{"--write-baseline", options.write_baseline}.check();
+  if (options.github && options.json == "-") throw BadInput("--github prints, as --json - does: give --json a file");
+  for (const OutputFile& file : outputs()) {
+    refuse_same_outputs(file.path, options.json);
+    file.check();
+  }
+}
+
+std::vector<OutputFile> TrackedFindings::outputs() const {
+  std::vector<OutputFile> files = {{"--write-baseline", options_.write_baseline},
+                                   {"--junit", options_.junit, FileKind::kJUnit},
+                                   {"--sarif", options_.sarif, FileKind::kSarif}};
+  std::erase_if(files, [](const OutputFile& file) { return file.path.empty(); });
+  return files;
 }
 
 void TrackedFindings::take(const std::vector<Json>& outcomes) {
@@ -183,11 +193,15 @@ Json TrackedFindings::comparison() const {
 }
 
 void TrackedFindings::add_to(Json& result) const {
-  if (!known_.is_null()) result["baseline"] = comparison();
+  if (has_baseline()) result["baseline"] = comparison();
 }
 
 void TrackedFindings::print(const Terminal& terminal) const {
-  if (known_.is_null()) return;
+  if (has_baseline()) print_comparison(terminal);
+  if (options_.github) print_raw(annotations_of(*this));
+}
+
+void TrackedFindings::print_comparison(const Terminal& terminal) const {
   constexpr size_t kMostColumns = 80;
   Page page({std::min(terminal.width, kMostColumns), terminal.colour});
   const Json json = comparison();
@@ -215,9 +229,12 @@ Json TrackedFindings::baseline() const {
 }
 
 void TrackedFindings::publish(std::vector<Json>& outcomes) const {
-  if (!options_.write_baseline.empty())
-    OutputFile{"--write-baseline", options_.write_baseline}.write(text_of(baseline()));
-  if (known_.is_null()) return;
+  for (const OutputFile& file : outputs()) {
+    file.write(file.kind == FileKind::kJUnit   ? junit_of(*this)
+               : file.kind == FileKind::kSarif ? sarif_of(*this)
+                                               : text_of(baseline()));
+  }
+  if (!has_baseline()) return;
   std::set<std::string> with_new;  // captures
   for (const Json& finding : findings_) {
     if (!finding["known"].get<bool>()) with_new.insert(text_at(finding, "capture"));

@@ -7,6 +7,7 @@
 
 #include "replay/base/json.h"
 #include "replay/base/options.h"
+#include "replay/base/output.h"
 #include "replay/report/page.h"
 #include "replay/report/result.h"
 
@@ -27,13 +28,13 @@ Json run_findings(const std::vector<InvocationResult>& results, const std::vecto
 // The findings of one command in all captures.
 class TrackedFindings {
  public:
-  // Reads the baseline that the options name. Throws BadInput if it is none of this command, or if an output cannot be
-  // written.
+  // Reads the baseline that the options name. Throws BadInput if it is none of this command, or if a file that the
+  // options name cannot be written.
   TrackedFindings(const Options& options, std::string command);
   // Takes the findings of each outcome, and its "capture", "labels" and "error".
   void take(const std::vector<Json>& outcomes);
 
-  // Prints how many are new; nothing without a baseline.
+  // Prints how many are new; nothing without a baseline. Then the lines of --github.
   void print(const Terminal& terminal) const;
   // Adds "baseline" to a result: `comparison` in docs/baseline.schema.json; nothing without a baseline.
   void add_to(Json& result) const;
@@ -46,12 +47,15 @@ class TrackedFindings {
     std::string error;               // why it could not be read or judged; or empty
   };
   const std::string& command() const { return command_; }
+  bool has_baseline() const { return !known_.is_null(); }
   const std::vector<Tested>& captures() const { return captures_; }
   // Each once; with "capture", and "known": whether the baseline has it.
   const std::vector<Json>& all() const { return findings_; }
 
  private:
+  std::vector<OutputFile> outputs() const;
   Json comparison() const;
+  void print_comparison(const Terminal& terminal) const;
   Json baseline() const;
   size_t count_known() const;
 

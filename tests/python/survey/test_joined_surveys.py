@@ -7,6 +7,7 @@ import shutil
 import h5py
 import pytest
 from conftest import BUILD
+from support.ci_formats import cases_of, sarif_in
 from support.recording import environment, pytestmark, record  # noqa: F401
 from support.report_page import drawn
 from support.report_page import read as read_page
@@ -114,6 +115,15 @@ def test_only_kernels_that_the_baseline_lacks_fail(replay, surveys, tmp_path):
     for flags, status in (["--write-baseline", baseline], 1), (["--baseline", baseline], 0):
         replay("survey", surveys, *flags, expect=status)
     assert "is a baseline of survey; write one: msda-replay run" in replay("run", surveys, "--baseline", baseline, expect=2).err
+
+
+def test_formats_of_other_tools(replay, surveys, tmp_path):
+    replay("survey", surveys, "--junit", tmp_path / "j.xml", "--sarif", tmp_path / "s.sarif", expect=1)
+    cases = cases_of(tmp_path / "j.xml")
+    assert list(cases) == ["a.h5", "b.h5", "c.h5"] and all("failure" in cases[name] for name in ("a.h5", "c.h5"))
+    assert cases["c.h5"]["failure"].text.endswith(f"msda-replay survey {surveys}/c.h5\n")
+    levels = {result["ruleId"]: result["level"] for result in sarif_in(tmp_path / "s.sarif")["results"]}
+    assert levels["order_only"] == "warning" and levels["reads_unwritten"] == "error"
 
 
 def test_a_folder_and_what_has_no_survey(replay, surveys, demo_capture):
