@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/new_files.h"
 
@@ -77,8 +79,19 @@ void OutputFile::write(const std::string& text) const {
   files.publish();
 }
 
-void write_json(const std::string& path, const Json& json) {
-  const std::string text = text_of(json);
+Json with_schema(const char* name, const Json& result) {
+  Json marked;
+  if (result.is_array()) {
+    for (const Json& element : result) marked.push_back(with_schema(name, element));
+    return marked;
+  }
+  marked = {{"schema", fmt::format("{}.schema.json", name)}, {"version", record::version()}};
+  marked.update(result);
+  return marked;
+}
+
+void write_json(const std::string& path, const char* schema, const Json& result) {
+  const std::string text = text_of(with_schema(schema, result));
   if (path == "-") return print_raw(text);
   OutputFile{"--json", path}.write(text);
 }

@@ -33,7 +33,11 @@ struct OutputFile {
   void write(const std::string& text) const;
 };
 
-// Writes the result of --json, to standard output for "-". Throws BadInput.
-void write_json(const std::string& path, const Json& json);
+// Returns the result with "schema", the $id of its schema in docs/ ("run.schema.json"), and "version", the program's,
+// before its members; of an array each of its elements.
+Json with_schema(const char* name, const Json& result);
+
+// Writes the result of --json with_schema(), to standard output for "-". Throws BadInput.
+void write_json(const std::string& path, const char* schema, const Json& result);
 
 }  // namespace msda::replay

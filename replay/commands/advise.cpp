@@ -177,7 +177,7 @@ int run_advise(const AdviseOptions& options) {
   advice["blind_spots"] = blind_spots(faults);
   advice["patch"] = patch_of(advice, *simulated.loaded);
   progress.show("");
-  if (!options.json.empty()) write_json(options.json, advice);
+  if (!options.json.empty()) write_json(options.json, "advise", advice);
   if (options.json == "-") return kWithinTolerance;
   if (options.patch || options.markdown) check_there_is_a_change(options, advice);
   if (options.patch) {

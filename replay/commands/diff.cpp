@@ -127,7 +127,8 @@ int diff_surveys(const DiffOptions& options, const capture::IsolatedReader& a, c
   SurveyDifferences differences = find_survey_differences(survey_of(a.path()), survey_of(b.path()));
   differences.runs = differing_runs(a.run(), b.run(), differences.facts);
   if (options.json != "-") print(survey_differences_text(differences, options.quiet));
-  if (!options.json.empty()) write_json(options.json, survey_differences_json(options.a, options.b, differences));
+  if (!options.json.empty())
+    write_json(options.json, "diff-survey", survey_differences_json(options.a, options.b, differences));
   return differences.found.empty() ? 0 : kDrift;
 }
 
@@ -172,7 +173,7 @@ int run_diff(const DiffOptions& options) {
   }
   progress.show("");
   if (options.json != "-") print(differences_text(differences, json, options.quiet));
-  if (!options.json.empty()) write_json(options.json, json);
+  if (!options.json.empty()) write_json(options.json, "diff", json);
   return equal ? 0 : kDrift;
 }
 

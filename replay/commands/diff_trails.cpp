@@ -39,7 +39,7 @@ int diff_trails(const TrailsToCompare& trails) {
   lines.add("{}", outcome.headline);
   if (!trails.quiet) lines.append(outcome.text);
   if (trails.json != "-") print(lines);
-  if (!trails.json.empty()) write_json(trails.json, outcome.json);
+  if (!trails.json.empty()) write_json(trails.json, "diff", outcome.json);
   if (!trails.page.empty()) {
     page.write(page_of_html(outcome.headline, lines.text(),
                             {{"kind", "trails"},

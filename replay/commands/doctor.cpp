@@ -98,10 +98,10 @@ int run_doctor(const DoctorOptions& options) {
                         "alone, none of PyTorch's operators: msda_replay.save_call() writes captures of those.");
   if (options.json != "-") print(lines);
   if (!options.json.empty()) {
-    Json json = {{"version", record::version()}, {"ready", errors == 0}, {"checks", Json::array()}};
+    Json json = {{"ready", errors == 0}, {"checks", Json::array()}};
     for (const Check& check : checks) json["checks"].push_back(check_json(check));
     if (!program.is_null()) json["program"] = program;
-    write_json(options.json, json);
+    write_json(options.json, "doctor", json);
   }
   return errors == 0 ? 0 : 1;
 }

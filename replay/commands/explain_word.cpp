@@ -109,7 +109,7 @@ int run_explain(const ExplainOptions& options) {
                                {"address", word.address},
                                {"explanation", word.explanation}});
     }
-    write_json(options.json, json);
+    write_json(options.json, "explain", json);
   }
   if (options.json == "-") return kWithinTolerance;
   if (options.word.empty()) {

@@ -243,7 +243,7 @@ Lines export_text(const ExportOptions& options, const Json& json, const Written&
 
 int report_export(const ExportOptions& options, const Json& json, const Written& written) {
   if (options.json != "-") print(export_text(options, json, written));
-  if (!options.json.empty()) write_json(options.json, json);
+  if (!options.json.empty()) write_json(options.json, "export", json);
   return kWithinTolerance;
 }
 

@@ -155,7 +155,7 @@ int run_gradcheck(const GradcheckOptions& options) {
                                   json["not_checked"].front()["why"].get<std::string>()));
   }
   if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, json);
+  if (!options.json.empty()) write_json(options.json, "gradcheck", json);
   return json["passed"].get<bool>() ? 0 : kDrift;
 }
 

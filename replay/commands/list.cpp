@@ -176,7 +176,7 @@ int run_list(Options& options) {
     options.capture = options.captures.front();
     all.push_back(list_one(options));
   }
-  if (!options.json.empty()) write_json(options.json, all);
+  if (!options.json.empty()) write_json(options.json, "list", all);
   return status;
 }
 

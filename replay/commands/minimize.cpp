@@ -322,7 +322,7 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
   }
   const Json json = minimized_json(options, whole, target, *minimized, from.has_value());
   if (options.json != "-") print(minimized_text(json, options));
-  if (!options.json.empty()) write_json(options.json, json);
+  if (!options.json.empty()) write_json(options.json, "minimize", json);
   return minimized->finished ? 0 : 128 + StopSignals::last();
 }
 

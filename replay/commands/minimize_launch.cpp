@@ -169,7 +169,7 @@ std::optional<int> minimize_one(const MinimizeLaunch& what, int64_t id, const Pr
   write_small_launch(what.output, what.replace, true, recorded, small);
   const Json json = json_of_launch(what, recorded, small, search, distinct, finished);
   if (what.options.json != "-") print(text_of_launch(json, what.options.quiet));
-  if (!what.options.json.empty()) write_json(what.options.json, json);
+  if (!what.options.json.empty()) write_json(what.options.json, "minimize-launch", json);
   return trials.is_stopped() ? 128 + trials.signal() : kWithinTolerance;
 }
 

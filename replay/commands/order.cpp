@@ -60,7 +60,7 @@ int order_one(const OrderOptions& options) {
   for (const FoundOrders& orders : all.found) lines.append(to_text(orders, listed, options.quiet));
   for (const auto& [id, why] : all.none) lines.add("Invocation {}: no orders: {}", id, why);
   if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, to_json(options.capture, all.found, all.none, listed));
+  if (!options.json.empty()) write_json(options.json, "order", to_json(options.capture, all.found, all.none, listed));
   return all.status();
 }
 
@@ -78,7 +78,7 @@ void report_orders(const OrderOptions& options, const std::vector<Outcome>& outc
     if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
   }
   if (options.json != "-") print(to_text(added, options.quiet));
-  if (!options.json.empty()) write_json(options.json, added);
+  if (!options.json.empty()) write_json(options.json, "order-many", added);
 }
 
 int run_order(OrderOptions& options) {

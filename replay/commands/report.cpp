@@ -289,7 +289,7 @@ std::optional<int> report_survey(const ReportOptions& options) {
       options,
       fmt::format("{} of {} kernels vary.", outcome["varying"].get<int64_t>(), outcome["kernels"].get<size_t>()),
       options.output);
-  if (!options.json.empty()) write_json(options.json, survey);
+  if (!options.json.empty()) write_json(options.json, "survey", survey);
   return status_of_survey(survey);
 }
 
@@ -298,7 +298,7 @@ int report_one(const ReportOptions& options) {
   if (const auto status = report_survey(options)) return *status;
   const auto [outcome, json] = write_report(options, options.output, false);
   report_page(options, outcome["verdict"]["summary"], options.output);
-  if (!options.json.empty()) write_json(options.json, json);
+  if (!options.json.empty()) write_json(options.json, "run", json);
   return outcome["status"];
 }
 
@@ -361,7 +361,7 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
     const Json surveys = take_surveys(outcomes), joined = join(outcomes);
     page_file(options, index.string()).write(html_of_index(joined, surveys, pages, record::version()));
     report_page(options, joined["verdict"]["summary"], index.string());
-    if (!options.json.empty()) write_json(options.json, joined);
+    if (!options.json.empty()) write_json(options.json, "run-many", joined);
   });
 }
 

@@ -47,7 +47,7 @@ void report_many(const Options& options, const std::vector<Outcome>& outcomes, c
     print(poisoned);
     findings.print(terminal_of_stdout(options.colour));
   }
-  if (!options.json.empty()) write_json(options.json, joined);
+  if (!options.json.empty()) write_json(options.json, "run-many", joined);
 }
 
 int run_one(const Options& options, TrackedFindings& findings) {
@@ -74,7 +74,7 @@ int run_one(const Options& options, TrackedFindings& findings) {
   if (!options.json.empty()) {
     Json json = to_json(options.capture, results, relaunched, not_replayed, conclusion);
     findings.add_to(json);
-    write_json(options.json, json);
+    write_json(options.json, "run", json);
   }
   findings.publish(outcomes);
   // The replays that were to be saved are there, whatever there is to compare them with.

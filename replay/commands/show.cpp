@@ -139,7 +139,7 @@ int run_show(Options& options) {
     options.capture = options.captures.front();
     shown = show_one(options);
   }
-  if (!options.json.empty()) write_json(options.json, shown);
+  if (!options.json.empty()) write_json(options.json, "show", shown);
   return status;
 }
 

@@ -137,7 +137,7 @@ int run_stages(const StagesOptions& options) {
     throw Unavailable(fmt::format("{}: {}; msda-replay show prints what was recorded", options.capture, none));
   }
   if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, json);
+  if (!options.json.empty()) write_json(options.json, "stages", json);
   return kWithinTolerance;
 }
 

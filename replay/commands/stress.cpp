@@ -109,7 +109,7 @@ int stress_one(const StressOptions& options, TrackedFindings& findings) {
     findings.print(terminal_of_stdout(options.colour));
   }
   findings.add_to(result);
-  if (!options.json.empty()) write_json(options.json, result);
+  if (!options.json.empty()) write_json(options.json, "stress", result);
   findings.publish(outcomes);
   return outcomes[0]["status"];
 }
@@ -135,7 +135,7 @@ void report_failures(const StressOptions& options, std::vector<Outcome>& outcome
     findings.print(terminal_of_stdout(options.colour));
   }
   findings.add_to(joined);
-  if (!options.json.empty()) write_json(options.json, joined);
+  if (!options.json.empty()) write_json(options.json, "stress-many", joined);
   findings.publish(outcomes);
 }
 

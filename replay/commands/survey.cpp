@@ -128,7 +128,7 @@ int print_survey(const SurveyOptions& options, const std::string& capture, Track
     findings.print(terminal_of_stdout(options.colour));
   }
   findings.add_to(outcomes[0]["survey"]);
-  if (!options.json.empty()) write_json(options.json, outcomes[0]["survey"]);
+  if (!options.json.empty()) write_json(options.json, "survey", outcomes[0]["survey"]);
   findings.publish(outcomes);
   return outcomes[0]["status"];
 }
@@ -148,7 +148,7 @@ int join_captures(const SurveyOptions& options, const Ranks& ranks, TrackedFindi
       findings.print(terminal_of_stdout(options.colour));
     }
     findings.add_to(joined);
-    if (!options.json.empty()) write_json(options.json, joined);
+    if (!options.json.empty()) write_json(options.json, "survey-many", joined);
     findings.publish(outcomes);
   });
 }

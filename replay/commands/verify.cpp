@@ -56,7 +56,7 @@ void report_verifications(const Options& options, const std::vector<Outcome>& ou
     good += !outcome.contains("error");
     unlisted += !outcome.contains("error") && !outcome["has_list_of_contents"].get<bool>();
   }
-  if (!options.json.empty()) write_json(options.json, {{"captures", outcomes}});
+  if (!options.json.empty()) write_json(options.json, "verify", {{"captures", outcomes}});
   if (options.json == "-" || options.quiet) return;
   Lines lines;
   lines.add("{} of {} captures: every digest is right", good, outcomes.size());
@@ -67,7 +67,7 @@ void report_verifications(const Options& options, const std::vector<Outcome>& ou
 int verify_one(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   const capture::Verification found = reader.verify();
-  if (!options.json.empty()) write_json(options.json, verification_json(options.capture, found));
+  if (!options.json.empty()) write_json(options.json, "verify", verification_json(options.capture, found));
   if (!found.differences.empty()) {
     print_error(damage_text(options.capture, found));
     for (const auto& [object, why] : found.differences) print_error(fmt::format("  {} {}", object, why));

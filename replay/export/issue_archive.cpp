@@ -138,7 +138,7 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
   rename(call);
   const Conclusion conclusion = conclude(call.result());
   add("run.txt", to_text(kCapture, call.results, {}, {}, conclusion, {false, false, {}, kCapture}).text());
-  add("run.json", text_of(to_json(kCapture, call.results, {}, {}, conclusion)));
+  add("run.json", text_of(with_schema("run", to_json(kCapture, call.results, {}, {}, conclusion))));
   if (has_reproducer(call)) {
     const bool is_inline = fits_inline(call);
     add(kReproducer, python_source(call, is_inline ? "" : kTensors));

@@ -11,7 +11,6 @@
 #include <stdexcept>
 
 #include "recorder/text/words.h"
-#include "recorder/writer/version.h"
 #include "replay/base/captures.h"
 #include "replay/base/errors.h"
 #include "replay/base/same_file.h"
@@ -26,7 +25,6 @@ namespace {
 using text::counted;
 
 constexpr const char* kIdentity[] = {"test", "kernel", "operator", "tensor", "cause", "at_fault", "pattern"};
-constexpr const char* kSchema = "baseline.schema.json";
 
 // Returns the mistake without the numbers that differ with the inputs, or in what way parts of the tensor are wrong.
 std::string pattern_of(const analysis::Group& group) {
@@ -89,7 +87,7 @@ Json read_baseline(const std::string& path, const std::string& command) {
   try {
     const auto kept = read_kept_json(path);
     if (!kept) throw fail("no such file");
-    if (kept->at("schema") != kSchema) throw fail("is no baseline");
+    if (kept->at("schema") != "baseline.schema.json") throw fail("is no baseline");
     if (const std::string writer = text_at(*kept, "command"); writer != command)
       throw fail(fmt::format("is a baseline of {}", writer));
     Json findings = Json::array();
@@ -223,7 +221,7 @@ void TrackedFindings::print_comparison(const Terminal& terminal) const {
 Json TrackedFindings::baseline() const {
   std::map<std::string, Json> sorted;  // so that a change of one finding changes few lines
   for (const Json& finding : findings_) sorted.emplace(line_of(identity_of(finding)), identity_of(finding));
-  Json json = {{"schema", kSchema}, {"version", record::version()}, {"command", command_}, {"findings", Json::array()}};
+  Json json = with_schema("baseline", {{"command", command_}, {"findings", Json::array()}});
   for (auto& [line, identity] : sorted) json["findings"].push_back(std::move(identity));
   return json;
 }

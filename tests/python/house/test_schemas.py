@@ -56,6 +56,15 @@ def test_schemas_are_strict(name):
         assert set(entry.get("required", ())) <= set(entry["properties"]), path
 
 
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_results_name_their_schema(name):
+    """By its $id, which is the file's name, so that schemas refer to each other by it."""
+    schema = SCHEMAS[name]
+    assert schema["$id"] == f"{name}.schema.json"
+    named = [entry["properties"]["schema"] for _, entry in objects_in(schema) if "schema" in entry["properties"]]
+    assert named and all(entry == {"const": schema["$id"]} for entry in named)
+
+
 def operators_in(folder):
     """A capture with a call of each operator, all with an element that is wrong, and one of a kernel of none."""
     rng = np.random.default_rng(5)
@@ -98,6 +107,8 @@ def test_output_follows_the_schema(replay, captures, tmp_path, capture, command)
     printed = replay(command[0], captures[capture], *command[1:], "--json", "-", cwd=tmp_path)
     assert printed.status in (0, 1), printed.err
     validator(SHARED.get(command[0], command[0])).validate(printed.json)
+    marks = printed.json[0] if command[0] == "list" else printed.json
+    assert list(marks)[:2] == ["schema", "version"] and f"msda-replay {marks['version']}\n" in replay("--version").out
     calls = printed.json[0]["invocations"] if command[0] == "list" else printed.json.get("invocations", [None])
     assert calls, "nothing was checked"
 
