@@ -245,7 +245,7 @@ def test_mistyped_arguments(replay, arguments, meant):
     (["version"], "version: no such command of msda-replay; did you mean --version?"),
     (["RUN", "a.h5"], "RUN: no such command of msda-replay; did you mean run?"),
     ([__file__], f"{__file__}: no such command of msda-replay; did you mean msda-replay run {__file__}?"),
-    ([], "give a command: run, list, show, stages, "), (["show", "a.h5", "b.h5"], "b.h5: one argument more than show takes"),
+    ([], "give a command: run, list, show, stages, "), (["stages", "a.h5", "b.h5"], "b.h5: one argument more than stages takes"),
     (["run", "a.h5", "--color", "rainbow"], "--color rainbow: give one of auto,always,never"), (["run", "a.h5", "--mode", ""], "--mode: names no mode"),
     (["order", "a.h5", "--exhaustive", "99"], "--exhaustive 99: from 0 to 18"),
 ])
