@@ -51,22 +51,21 @@ void GpuReplay::run(const analysis::DeviceCall& call) {
   open();
   uint64_t budget = budget_;
   bool refused = false;
-  std::vector<std::unique_ptr<analysis::DeviceCall>> left;
-  left.push_back(call.copy());
+  std::vector<analysis::DeviceCall> left{call};
   try {
     while (!left.empty()) {
-      const std::unique_ptr<analysis::DeviceCall> part = std::move(left.back());
+      const analysis::DeviceCall part = std::move(left.back());
       left.pop_back();
-      const uint64_t bytes = part->device_bytes();
+      const uint64_t bytes = part.device_bytes();
       if (bytes <= budget) {
-        if (run_part(*part)) continue;
+        if (run_part(part)) continue;
         budget = bytes - std::min<uint64_t>(bytes, 1);
         refused = true;
       }
-      auto halves = part->halves();
+      auto halves = part.halves();
       if (halves.empty()) {
         throw std::runtime_error(
-            fmt::format("{} needs up to {} bytes of its memory, {}", part->least(), bytes,
+            fmt::format("{} needs up to {} bytes of its memory, {}", part.least, bytes,
                         refused ? "which it refuses" : fmt::format("and {} are available", budget)));
       }
       for (auto& half : std::views::reverse(halves)) left.push_back(std::move(half));
@@ -79,15 +78,15 @@ void GpuReplay::run(const analysis::DeviceCall& call) {
 
 // False if the memory did not suffice.
 bool GpuReplay::run_part(const analysis::DeviceCall& part) {
-  const std::unique_ptr<analysis::DeviceCall> there = part.copy();
+  analysis::DeviceCall there = part;
   std::vector<Placed> inputs, outputs;
   uint64_t bytes = 0;
   const auto place = [&](std::vector<Placed>& list, msda_tensor& tensor) {
     list.push_back({&tensor, tensor.data, rows_of(tensor), bytes});
     bytes += (list.back().rows.bytes() + kAlignment - 1) / kAlignment * kAlignment;
   };
-  for (msda_tensor* input : there->inputs()) place(inputs, *input);
-  for (msda_tensor* result : there->results()) place(outputs, *result);
+  for (msda_tensor& input : there.inputs) place(inputs, input);
+  for (msda_tensor& result : there.results) place(outputs, result);
   try {
     if (bytes > capacity_) {
       capacity_ = 0;
@@ -100,7 +99,7 @@ bool GpuReplay::run_part(const analysis::DeviceCall& part) {
         *placed.tensor = contiguous(*placed.tensor, tensors_.address() + placed.offset);
     }
     for (const Placed& placed : inputs) device_->copy_in(placed.host, placed.rows, tensors_.address() + placed.offset);
-    const msda_status status = there->run(device_->stream());
+    const msda_status status = there.run(there, device_->stream());
     if (status == MSDA_OUT_OF_MEMORY) throw gpu::Failure(gpu::kOutOfMemory, msda_last_error());
     if (status != MSDA_OK) throw std::runtime_error(msda_last_error());
     for (const Placed& placed : outputs)

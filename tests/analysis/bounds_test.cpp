@@ -7,8 +7,7 @@
 
 #include "analysis/model/explain.h"
 #include "analysis/numbers/rounding.h"
-#include "analysis/operators/msda/element.h"
-#include "analysis/operators/msda/landing.h"
+#include "analysis/operators/msda/call.h"
 #include "tests/support/problem.h"
 #include "tests/support/unfused.h"
 
@@ -18,6 +17,13 @@ namespace {
 using analysis::Conventions;
 using analysis::Gradient;
 using analysis::Precision;
+
+// A call without tensors, for what depends on the conventions alone.
+analysis::MsdaCall with(const Conventions& conventions) {
+  analysis::MsdaCall call;
+  call.conventions = conventions;
+  return call;
+}
 
 const Precision kFloat = Precision::of(MSDA_FLOAT32);
 
@@ -45,7 +51,7 @@ TEST(Bounds, HoldForEveryWayToComputeACoordinate) {
       const auto side = static_cast<int32_t>(1 + random() % 2000);
       const float location = std::ldexp(static_cast<float>(random() >> 40), -24 - static_cast<int>(random() % 8)) *
                              (random() % 10 == 0 ? -3.0f : 1.0f);
-      const auto [exact, error] = analysis::pixel_coordinate(c, location, side, kFloat);
+      const auto [exact, error] = with(c).coordinate({location, side, MSDA_FLOAT32}, kFloat);
       const long double truth =
           static_cast<long double>(location) * (c.align_corners ? side - 1 : side) - (c.align_corners ? 0 : 0.5L);
       ASSERT_NEAR(exact, static_cast<double>(truth), 1e-15 * side * std::max(1.0f, std::abs(location)));
@@ -70,7 +76,7 @@ TEST(Bounds, LandingsHoldTheCellOfEveryEvaluation) {
       const auto pixel = static_cast<double>(static_cast<int64_t>(random() % static_cast<uint64_t>(side + 2)) - 1);
       auto location = static_cast<float>((pixel + (c.align_corners ? 0 : 0.5)) / span);
       for (uint64_t steps = random() % 5; steps > 0; --steps) location = std::nextafter(location, 10.0f);
-      const auto landings = analysis::landings(c, location, side, kFloat);
+      const auto landings = with(c).landings({location, side, MSDA_FLOAT32}, kFloat);
       at_boundaries += landings.size() > 1;
       for (const float computed : float_coordinates(c, location, side)) {
         if (c.dialect == MSDA_DEFORMABLE_DETR && !(computed > -1 && computed < static_cast<float>(side))) continue;
@@ -101,12 +107,12 @@ TEST(Bounds, ExplainEveryReplayAndNoMistake) {
       for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC}) {
         const Gradients gradients = run_backward(problem, {mode, 0, seed, 0});
         const analysis::Side side = gradients.side("recorded");
-        analysis::ContributionCache cache(call);
+        const auto cache = call.new_cache();
         for (const Gradient gradient : analysis::kMsdaGradients) {
           const int64_t total = side.of(gradient).elements();
           for (int64_t flat = 0; flat < total; flat += 1 + total / 100) {
             const auto id = call.element_id(gradient, flat);
-            const auto explanation = explain(call, side, id, cache);
+            const auto explanation = explain(call, side, id, *cache);
             const auto& exact = explanation.exact();
             if (std::isnan(exact.element.value) || std::isnan(explanation.value)) continue;
             ASSERT_TRUE(explanation.explained())
@@ -115,7 +121,7 @@ TEST(Bounds, ExplainEveryReplayAndNoMistake) {
             if (explanation.candidates.size() > 1 || !std::isfinite(exact.bound)) continue;
             // Beyond the bound, and beyond what orders of the addends reach.
             const double mistake = exact.element.value + 4 * exact.bound + 1e-6 * exact.element.cancelled + 1e-300;
-            ASSERT_FALSE(explain(call, side, id, mistake, cache).explained())
+            ASSERT_FALSE(explain(call, side, id, mistake, *cache).explained())
                 << problem.text() << " " << name_of(gradient) << " " << flat << ": " << mistake << " passes for "
                 << exact.element.value;
           }
@@ -178,10 +184,10 @@ TEST(Bounds, OfEqualAddendsAreFoundByTryingOrders) {
     problem.sampling_locations.set(2 * i + 1, 0.5);
   }
   const analysis::MsdaCall call = problem.call();
-  analysis::ContributionCache cache(call);
+  const auto cache = call.new_cache();
   const Gradients gradients = run_backward(problem, {MSDA_MODE_ATOMIC, 0, 0, 0});
   const auto explanation =
-      explain(call, gradients.side("recorded"), call.element_id(analysis::MsdaGradient::kValue, 0), cache);
+      explain(call, gradients.side("recorded"), call.element_id(analysis::MsdaGradient::kValue, 0), *cache);
   EXPECT_GT(explanation.exact().residual, 0.01);
   EXPECT_TRUE(explanation.explained());
 }
@@ -194,17 +200,17 @@ TEST(Bounds, OrdersOfAnotherCellsAddendsExplainNothing) {
   problem.sampling_locations.set(0, 0x1.bffffep-5);  // 2.9999998 pixels, 3 in float32
   for (int64_t i = 0; i < problem.value.view.elements(); ++i) problem.value.set(i, 10000 + problem.value.view.at(i));
   const analysis::MsdaCall call = problem.call();
-  analysis::ContributionCache cache(call);
+  const auto cache = call.new_cache();
   const Gradients gradients = run_backward(problem);
   const analysis::Side side = gradients.side("recorded");
   const auto id = call.element_id(analysis::MsdaGradient::kSamplingLocations, 0);
-  const auto recorded = explain(call, side, id, cache);
+  const auto recorded = explain(call, side, id, *cache);
   ASSERT_EQ(recorded.matches, std::vector<size_t>{1});
   const auto &below = recorded.candidates[0], &there = recorded.candidates[1];
   const double jump = there.element.value - below.element.value;
   ASSERT_GT(std::abs(jump), 10 * there.bound);
   for (const double share : {0.3, 0.4, 0.5, 0.6, 0.7}) {
-    EXPECT_FALSE(explain(call, side, id, below.element.value + share * jump, cache).explained()) << share;
+    EXPECT_FALSE(explain(call, side, id, below.element.value + share * jump, *cache).explained()) << share;
   }
 }
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/call.h"
 #include "tests/support/material.h"
 
 namespace msda::tests {
@@ -506,14 +506,11 @@ TEST(CellBoundary, ExcusesNoMistake) {
 // grad_value summed in the problem's 16-bit type, an addend at a time.
 OwnedTensor summed_in_16_bits(const Problem& problem) {
   const analysis::MsdaCall call = problem.call();
-  analysis::ContributionCache cache(call);
+  const auto cache = call.new_cache();
   OwnedTensor grad_value = OwnedTensor::for_result(problem.dtype, problem.shape_of(analysis::MsdaGradient::kValue));
   for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
-    const auto pixel = call.pixel_of(flat);
-    const auto contributions =
-        cache.get(call.conventions, pixel.b, pixel.m, pixel.l, analysis::Precision::of(MSDA_FLOAT32));
     double sum = 0;
-    for (const double addend : computed_addends(call, pixel, contributions->computed(pixel.s))) {
+    for (const double addend : call.addends(call.element_id(analysis::MsdaGradient::kValue, flat), *cache).values) {
       sum = analysis::rounded_to(sum + analysis::rounded_to(addend, problem.dtype), problem.dtype);
     }
     grad_value.set(flat, sum);
@@ -601,11 +598,11 @@ TEST(ImplementationError, IsOfTheSideThatOnlyAnotherLandingExplains) {
   const Problem problem =
       make_problem({1, 1, 4, 5, 1, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_BFLOAT16, 8);
   const analysis::MsdaCall call = problem.call();
-  analysis::ContributionCache cache(call);
+  const auto cache = call.new_cache();
   const Gradients gradients = run_backward(problem);
   const analysis::Side side = gradients.side("recorded");
   const auto id = call.element_id(analysis::MsdaGradient::kAttentionWeights, 0);
-  analysis::Explanation exact = explain(call, side, id, cache), elsewhere = exact;
+  analysis::Explanation exact = explain(call, side, id, *cache), elsewhere = exact;
   exact.candidates.resize(1);
   exact.candidates.push_back(exact.candidates[0]);
   elsewhere.candidates = exact.candidates;
@@ -613,7 +610,7 @@ TEST(ImplementationError, IsOfTheSideThatOnlyAnotherLandingExplains) {
   elsewhere.matches = {1};
   const auto at_fault = [&](const analysis::Explanation& observed, const analysis::Explanation& expected) {
     return analysis::implementation_error({call, id, side, side, false, 1, 2, 1, std::nullopt, observed, expected, true,
-                                           false, true, kTest, cache})
+                                           false, true, kTest, *cache})
         .at_fault;
   };
   EXPECT_EQ(at_fault(exact, elsewhere), AtFault::kReference);

@@ -8,14 +8,14 @@
 #include <map>
 #include <random>
 
-#include "analysis/operators/grid_sample/samples.h"
+#include "analysis/operators/sampling/contributions.h"
 #include "tests/support/grid_problem.h"
 #include "tests/support/unfused.h"
 
 namespace msda::tests {
 namespace {
 
-using analysis::GridContributions;
+using analysis::Contributions;
 using analysis::Precision;
 
 constexpr int kPixels = 9;
@@ -77,10 +77,11 @@ GridProblem problem_around_centres(msda_interpolation interpolation) {
 
 TEST(GridWeights, CubicBoundsHoldForEveryWayToComputeThem) {
   const GridProblem problem = problem_around_centres(MSDA_BICUBIC);
-  const GridContributions contributions(problem.call, 0, kOfFloat, nullptr);
-  std::vector<std::map<int64_t, GridContributions::Addend>> of_sample(kOfSamples);
+  const Contributions contributions(problem.call, 0, kOfFloat, nullptr);
+  std::vector<std::map<int64_t, Contributions::Addend>> of_sample(kOfSamples);
   for (int64_t pixel = 0; pixel < kPixels * kPixels; ++pixel) {
-    for (const auto& addend : contributions.exact(pixel)) of_sample[static_cast<size_t>(addend.sample)][pixel] = addend;
+    for (const auto& addend : contributions.exact(pixel))
+      of_sample[static_cast<size_t>(addend.sample())][pixel] = addend;
   }
   double farthest = 0;
   for (int64_t sample = 0; sample < kOfSamples; ++sample) {
@@ -111,19 +112,19 @@ TEST(GridWeights, CubicBoundsHoldForEveryWayToComputeThem) {
 // Where both weights are 0, evaluating them leaves less than the square of what it leaves of one.
 TEST(GridWeights, OnACentreCubicOnesOfTheCornersAreCertain) {
   const GridProblem problem = problem_around_centres(MSDA_BICUBIC);
-  const GridContributions contributions(problem.call, 0, kOfFloat, nullptr);
+  const Contributions contributions(problem.call, 0, kOfFloat, nullptr);
   int64_t corners = 0;
   for (int64_t pixel = 0; pixel < kPixels * kPixels; ++pixel) {
     for (const auto& addend : contributions.exact(pixel)) {
-      if (addend.sample >= 50) continue;
+      if (addend.sample() >= 50) continue;
       const auto distance = [&](int64_t axis, int64_t at) {
-        const double location = problem.grid.view.at(2 * addend.sample + axis);
+        const double location = problem.grid.view.at(2 * addend.sample() + axis);
         return std::abs(std::nearbyint((location + 1) / 2 * (kPixels - 1)) - static_cast<double>(at));
       };
       const double x = distance(0, pixel % kPixels), y = distance(1, pixel / kPixels);
       if (x == 0 || y == 0) continue;
       ++corners;
-      EXPECT_LT(addend.weight_error, 1e-10) << addend.sample << " " << pixel;
+      EXPECT_LT(addend.weight_error, 1e-10) << addend.sample() << " " << pixel;
     }
   }
   EXPECT_GT(corners, 200);
@@ -134,9 +135,9 @@ TEST(GridWeights, BilinearBoundsHoldAsFarAsCoordinatesMayBeOff) {
   const GridProblem problem = problem_around_centres(MSDA_BILINEAR);
   const auto& call = problem.call;
   const Precision precision = Precision::of(MSDA_BFLOAT16);
-  const GridContributions contributions(call, 0, precision, nullptr);
+  const Contributions contributions(call, 0, precision, nullptr);
   const auto distance = [&](int64_t sample, int axis, double share, int64_t pixel) {
-    const auto [exact, error] = call.coordinate(call.axis_of({0, sample}, axis), precision);
+    const auto [exact, error] = call.coordinate(call.axis_at(sample, call.image_of(0), axis), precision);
     return std::abs(exact + share * error - static_cast<double>(pixel));
   };
   double farthest = 0;
@@ -144,10 +145,10 @@ TEST(GridWeights, BilinearBoundsHoldAsFarAsCoordinatesMayBeOff) {
     for (const auto& addend : contributions.exact(pixel)) {
       for (const double along_x : {-1.0, -0.4, 0.4, 1.0}) {
         for (const double along_y : {-1.0, -0.4, 0.4, 1.0}) {
-          const double x = distance(addend.sample, 0, along_x, pixel % kPixels);
-          const double y = distance(addend.sample, 1, along_y, pixel / kPixels);
+          const double x = distance(addend.sample(), 0, along_x, pixel % kPixels);
+          const double y = distance(addend.sample(), 1, along_y, pixel / kPixels);
           const double off = std::abs(std::max(0.0, 1 - x) * std::max(0.0, 1 - y) - addend.weight);
-          EXPECT_LE(off, addend.weight_error * (1 + 1e-12)) << addend.sample << " " << pixel;
+          EXPECT_LE(off, addend.weight_error * (1 + 1e-12)) << addend.sample() << " " << pixel;
           farthest = std::max(farthest, off);
         }
       }

@@ -409,8 +409,8 @@ TEST(Stress, SimulatesGridSample) {
   call.samples = 40;
   call.output_sides[0] = 40;
   call.output_sides[1] = 1;
-  call.input = {nullptr, MSDA_FLOAT32, {2, 3, 12, 16}};
-  call.grid = {nullptr, MSDA_FLOAT32, {2, 1, 40, 2}};
+  call.image = {nullptr, MSDA_FLOAT32, {2, 3, 12, 16}};
+  call.locations = {nullptr, MSDA_FLOAT32, {2, 1, 40, 2}};
   call.grad_output = {nullptr, MSDA_FLOAT32, {2, 3, 1, 40}};
   const auto arithmetics = call.arithmetics();
   for (const Arithmetic& expected : arithmetics) {

@@ -74,12 +74,11 @@ OwnedTensor right_kernel(const TiedProblem& problem, msda_dtype dtype, msda_dtyp
     const auto& reached = problem.pixels[static_cast<size_t>(sample)];
     const int64_t pixel = reached[random() % reached.size()], n = sample / call.samples;
     for (int64_t c = 0; c < call.C && pixel >= 0; ++c) {
-      double& sum = sums[static_cast<size_t>(call.input_of(n, c, pixel))];
-      sum = analysis::rounded_to(sum + call.grad_output.at(call.grad_output_of({n, sample % call.samples}, c)),
-                                 arithmetic);
+      double& sum = sums[static_cast<size_t>(call.image_element(n * call.pixels + pixel, c))];
+      sum = analysis::rounded_to(sum + call.grad_output.at(call.output_element(sample, c)), arithmetic);
     }
   }
-  return {sums, dtype, call.input.shape};
+  return {sums, dtype, call.image.shape};
 }
 
 // How far a value is from the nearest choice of the samples that may reach the element, and what they are.
@@ -89,14 +88,15 @@ struct Enumerated {
 };
 
 Enumerated enumerate(const TiedProblem& problem, int64_t flat, double value) {
-  const auto pixel = problem.call.pixel_of(flat);
+  const GridSampleCall& call = problem.call;
+  const analysis::SampledPixel pixel = call.pixel_at(call.without_channel(flat, call.image_step));
   double certain = 0;
   std::vector<double> tied;
   Enumerated found;
-  for (int64_t at = 0; at < problem.call.samples; ++at) {
-    const auto& reached = problem.pixels[static_cast<size_t>(pixel.n * problem.call.samples + at)];
-    if (std::ranges::find(reached, pixel.at) == reached.end()) continue;
-    const double go = problem.grad_output.view.at(problem.call.grad_output_of({pixel.n, at}, pixel.c));
+  for (int64_t at = 0; at < call.samples; ++at) {
+    const auto& reached = problem.pixels[static_cast<size_t>(call.sample_in(pixel.family, at))];
+    if (std::ranges::find(reached, pixel.pixel) == reached.end()) continue;
+    const double go = call.grad_output.at(call.output_element(call.sample_in(pixel.family, at), call.channel_of(flat)));
     if (reached.size() == 1) certain += go;
     if (reached.size() > 1) tied.push_back(go);
     if (reached.size() > 1) found.reach += std::abs(go);

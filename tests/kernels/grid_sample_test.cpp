@@ -27,8 +27,8 @@ struct GridGradients {
 GridGradients run_grid(const GridProblem& problem, const msda_options& options = {}, msda_dtype type = MSDA_FLOAT32) {
   const auto& call = problem.call;
   if (options.mode == MSDA_MODE_FLOAT64) type = MSDA_FLOAT64;
-  GridGradients results{OwnedTensor::for_result(type, call.input.shape),
-                        OwnedTensor::for_result(type, call.grid.shape)};
+  GridGradients results{OwnedTensor::for_result(type, call.image.shape),
+                        OwnedTensor::for_result(type, call.locations.shape)};
   const analysis::Tensor tensors[] = {results.input.view, results.grid.view};
   call.run_kernels(options, tensors);
   return results;
@@ -137,29 +137,29 @@ TEST(GridSample, ResultsAreRoundedOnce) {
   for (const msda_dtype dtype : {MSDA_FLOAT16, MSDA_BFLOAT16}) {
     const GridProblem problem = make_grid_problem(all_variants()[0], dtype, 3);
     const auto wide = run_grid(problem), narrow = run_grid(problem, {}, dtype);
-    EXPECT_EQ(OwnedTensor(wide.input.values(), dtype, problem.call.input.shape).values(), narrow.input.values());
-    EXPECT_EQ(OwnedTensor(wide.grid.values(), dtype, problem.call.grid.shape).values(), narrow.grid.values());
+    EXPECT_EQ(OwnedTensor(wide.input.values(), dtype, problem.call.image.shape).values(), narrow.input.values());
+    EXPECT_EQ(OwnedTensor(wide.grid.values(), dtype, problem.call.locations.shape).values(), narrow.grid.values());
   }
 }
 
 TEST(GridSample, StridesChangeNothing) {
   const GridProblem problem = make_grid_problem(all_variants()[0], MSDA_FLOAT32, 3);
-  const auto& shape = problem.call.input.shape;
+  const auto& shape = problem.call.image.shape;
   // The same input, channels last.
-  std::vector<float> memory(static_cast<size_t>(problem.call.input.elements()));
+  std::vector<float> memory(static_cast<size_t>(problem.call.image.elements()));
   msda_tensor input = problem.input.abi();
   input.data = memory.data();
   const int64_t strides[] = {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
   std::copy_n(strides, 4, input.stride);
-  for (int64_t i = 0; i < problem.call.input.elements(); ++i) {
-    const auto index = problem.call.input.index_of(i);
+  for (int64_t i = 0; i < problem.call.image.elements(); ++i) {
+    const auto index = problem.call.image.index_of(i);
     int64_t at = 0;
     for (size_t d = 0; d < 4; ++d) at += index[d] * strides[d];
-    memory[static_cast<size_t>(at)] = static_cast<float>(problem.call.input.at(i));
+    memory[static_cast<size_t>(at)] = static_cast<float>(problem.call.image.at(i));
   }
   const msda_grid_sample_call call{MSDA_BILINEAR, MSDA_GRID_ZEROS, 0, input, problem.grid.abi()};
   const auto wanted = run_grid(problem);
-  OwnedTensor found = OwnedTensor::for_result(MSDA_FLOAT32, problem.call.grid.shape);
+  OwnedTensor found = OwnedTensor::for_result(MSDA_FLOAT32, problem.call.locations.shape);
   const msda_tensor grad_output = problem.grad_output.abi(), grad_grid = found.abi();
   ASSERT_EQ(msda_grid_sample_backward(&call, &grad_output, nullptr, nullptr, &grad_grid), MSDA_OK);
   EXPECT_EQ(found.values(), wanted.grid.values());

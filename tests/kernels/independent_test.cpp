@@ -111,25 +111,24 @@ TEST(ClosedForm, LinearRamp) {
     const Gradients gradients = run_backward(problem);
     const analysis::MsdaCall call = problem.call();
     int64_t checked = 0;
-    for (int64_t flat = 0; flat < call.attention_weights.elements(); ++flat) {
-      const auto sample = call.sample_of(analysis::MsdaGradient::kAttentionWeights, flat);
-      const auto& level = call.levels[static_cast<size_t>(sample.l)];
+    for (int64_t flat = 0; flat < call.factors.elements(); ++flat) {
+      const auto& level = call.level_of(flat);
+      const int64_t m = flat / (call.P * call.L) % call.M;
       double pixel[2], side[2];
       bool inside = true;
       for (int axis = 0; axis < 2; ++axis) {
         side[axis] = analysis::side_of(level, axis) - (conventions.align_corners ? 1 : 0);
-        pixel[axis] = sample.location(call, axis) * side[axis] - (conventions.align_corners ? 0 : 0.5);
+        pixel[axis] = call.locations.at(2 * flat + axis) * side[axis] - (conventions.align_corners ? 0 : 0.5);
         inside = inside && pixel[axis] > 0 && pixel[axis] < analysis::side_of(level, axis) - 1;
       }
       if (!inside) continue;
       ++checked;
       double weight = 0, x = 0, y = 0;
       for (int64_t d = 0; d < sizes.D; ++d) {
-        const double go = call.grad_output.at(sample.grad_output_row(call) + d);
-        weight += go * (coefficient(sample.m, d, 0) + coefficient(sample.m, d, 1) * pixel[0] +
-                        coefficient(sample.m, d, 2) * pixel[1]);
-        x += go * coefficient(sample.m, d, 1) * side[0] * sample.attention(call);
-        y += go * coefficient(sample.m, d, 2) * side[1] * sample.attention(call);
+        const double go = call.grad_output.at(call.output_element(flat, d));
+        weight += go * (coefficient(m, d, 0) + coefficient(m, d, 1) * pixel[0] + coefficient(m, d, 2) * pixel[1]);
+        x += go * coefficient(m, d, 1) * side[0] * call.factor_of(flat);
+        y += go * coefficient(m, d, 2) * side[1] * call.factor_of(flat);
       }
       EXPECT_NEAR(gradients.of(analysis::MsdaGradient::kAttentionWeights).view.at(flat), weight, 1e-11)
           << problem.text();
@@ -159,12 +158,12 @@ TEST(ClosedForm, GradValueKeepsTheTotal) {
           double given = 0, received = 0;
           for (int64_t q = 0; q < call.Q; ++q) {
             for (int64_t p = 0; p < call.P; ++p) {
-              const analysis::SampleId sample{0, q, m, l, p};
-              given += call.grad_output.at(sample.grad_output_row(call) + d) * sample.attention(call);
+              const int64_t sample = ((q * call.M + m) * call.L + l) * call.P + p;
+              given += call.grad_output.at(call.output_element(sample, d)) * call.factor_of(sample);
             }
           }
           for (int64_t s = level.start; s < level.start + int64_t{level.height} * level.width; ++s) {
-            received += gradients.of(analysis::MsdaGradient::kValue).view.at(value_element(call, 0, s, m, d));
+            received += gradients.of(analysis::MsdaGradient::kValue).view.at((s * call.M + m) * call.D + d);
           }
           EXPECT_NEAR(received, given, 1e-10) << problem.text();
         }

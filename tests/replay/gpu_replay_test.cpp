@@ -56,13 +56,10 @@ struct Pass {
           with.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype, problem.shape_of(gradient));
     }
   }
-  analysis::MsdaDeviceCall backward() const {
-    const analysis::AbiCall abi = abi_call(problem.call());
-    return {abi.call,
-            abi.grad_output,
-            options,
-            {results.tensors[0].abi(), results.tensors[1].abi(), results.tensors[2].abi()},
-            on_stand_in};
+  analysis::DeviceCall backward() const {
+    return device_call_of(problem.call(), options,
+                          std::array{results.tensors[0].view, results.tensors[1].view, results.tensors[2].view},
+                          on_stand_in);
   }
   void expect_as_unsplit() const {
     EXPECT_EQ(digest_of(results), digest_of(run_backward(problem, options))) << problem.text();
@@ -210,15 +207,13 @@ TEST_F(GpuReplayTest, GridSampleInPartsIsTheWhole) {
   for (const tests::Variant& variant : tests::all_variants()) {
     const tests::GridProblem problem = make_grid_problem(variant, MSDA_FLOAT16, 3, {5, 7});
     const auto results = [&] {
-      return std::array{tests::OwnedTensor::for_result(MSDA_FLOAT32, problem.call.input.shape),
-                        tests::OwnedTensor::for_result(MSDA_FLOAT32, problem.call.grid.shape)};
+      return std::array{tests::OwnedTensor::for_result(MSDA_FLOAT32, problem.call.image.shape),
+                        tests::OwnedTensor::for_result(MSDA_FLOAT32, problem.call.locations.shape)};
     };
     const auto whole = results(), in_parts = results();
     problem.call.run_kernels({}, std::array{whole[0].view, whole[1].view});
-    const msda_grid_sample_call call{variant.interpolation, variant.padding, variant.align_corners, problem.input.abi(),
-                                     problem.grid.abi()};
-    const analysis::GridDeviceCall on_device(call, problem.grad_output.abi(), {}, in_parts[0].abi(), in_parts[1].abi(),
-                                             grid_on_stand_in);
+    const analysis::DeviceCall on_device =
+        device_call_of(problem.call, {}, std::array{in_parts[0].view, in_parts[1].view}, grid_on_stand_in);
     seen.parts = 0;
     GpuReplay gpu(0, on_device.device_bytes() / 3, 1);
     gpu.run(on_device);

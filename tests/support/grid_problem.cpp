@@ -50,19 +50,10 @@ GridProblem make_grid_problem(const Variant& variant, msda_dtype dtype, uint64_t
   call.interpolation = variant.interpolation;
   call.padding = variant.padding;
   call.align_corners = variant.align_corners;
-  call.axes_count = variant.axes;
-  call.N = sizes.N;
-  call.C = sizes.C;
-  call.pixels = call.samples = 1;
-  for (int axis = 0; axis < variant.axes; ++axis) {
-    call.sides[axis] = static_cast<int32_t>(sizes.image[static_cast<size_t>(axis)]);
-    call.output_sides[axis] = sizes.samples[static_cast<size_t>(axis)];
-    call.pixels *= call.sides[axis];
-    call.samples *= call.output_sides[axis];
-  }
-  call.input = problem.input.view;
-  call.grid = problem.grid.view;
+  call.image = problem.input.view;
+  call.locations = problem.grid.view;
   call.grad_output = problem.grad_output.view;
+  call.take_sizes();
   return problem;
 }
 

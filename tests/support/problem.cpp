@@ -97,24 +97,13 @@ std::vector<double> OwnedTensor::values() const {
 
 analysis::MsdaCall Problem::call() const {
   analysis::MsdaCall call;
-  call.B = sizes.B;
-  call.S = sizes.S();
-  call.M = sizes.M;
-  call.D = sizes.D;
-  call.L = sizes.L();
-  call.Q = sizes.Q;
-  call.P = sizes.P;
   call.conventions = conventions;
-  int64_t start = 0;
-  for (const auto& [height, width] : sizes.levels) {
-    call.levels.push_back({height, width, start});
-    start += int64_t{height} * width;
-  }
   call.spatial_shapes = spatial_shapes.view;
-  call.value = value.view;
-  call.sampling_locations = sampling_locations.view;
-  call.attention_weights = attention_weights.view;
+  call.image = value.view;
+  call.locations = sampling_locations.view;
+  call.factors = attention_weights.view;
   call.grad_output = grad_output.view;
+  call.take_sizes();
   return call;
 }
 

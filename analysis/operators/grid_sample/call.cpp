@@ -1,86 +1,28 @@
 #include "analysis/operators/grid_sample/call.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "analysis/operators/grid_sample/samples.h"
-
 namespace msda::analysis {
-Index GridSampleCall::shape_of(Gradient gradient) const {
-  return gradient == GridSampleGradient::kInput ? input.shape : grid.shape;
-}
 
-std::vector<NamedTensor> GridSampleCall::inputs() const {
-  return {{"input", input}, {"grid", grid}, {"grad_output", grad_output}};
-}
-
-msda_dtype GridSampleCall::arithmetic() const {
-  for (const Tensor* tensor : {&input, &grid, &grad_output}) {
-    if (tensor->dtype == MSDA_FLOAT64) return MSDA_FLOAT64;
+void GridSampleCall::take_sizes() {
+  const size_t rank = image.shape.size();
+  axes_count = static_cast<int>(rank) - 2;
+  N = image.shape[0];
+  C = channels = image.shape[1];
+  pixels = samples = 1;
+  for (size_t i = 2; i < rank; ++i) {
+    const size_t axis = rank - 1 - i;
+    sides[axis] = static_cast<int32_t>(image.shape[i]);
+    output_sides[axis] = locations.shape[i - 1];
+    pixels *= sides[axis];
+    samples *= output_sides[axis];
   }
-  return MSDA_FLOAT32;
+  image_step = pixels;
+  output_step = samples;
+  channel_dimension = 1;
 }
 
-Axis GridSampleCall::axis_of(const SampleId& sample, int axis) const {
-  return {grid.at((sample.n * samples + sample.at) * axes_count + axis), sides[axis], grid.dtype};
-}
-
-Axes GridSampleCall::axes(const ElementId& id) const {
-  Axes all;
-  if (id.gradient.scattered()) return all;
-  for (int axis = 0; axis < axes_count; ++axis) all.push_back(axis_of(sample_of(id.flat), axis));
-  return all;
-}
-
-int64_t GridSampleCall::family_of(Gradient gradient, int64_t flat) const {
-  return gradient.scattered() ? pixel_of(flat).n : sample_of(flat).n;
-}
-
-std::vector<int64_t> GridSampleCall::some_of_family(Gradient gradient, int64_t family, int64_t most) const {
-  const int64_t all = gradient.scattered() ? C * pixels : samples, count = std::min(all, most);
-  std::vector<int64_t> elements;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = family * all + i * all / count;
-    elements.push_back(gradient.scattered() ? at : at * axes_count + i % axes_count);
-  }
-  return elements;
-}
-
-// Returns the channels of a pixel.
-int64_t GridSampleCall::weights_of(Gradient gradient, int64_t flat) const {
-  if (!gradient.scattered()) return flat;
-  const PixelId pixel = pixel_of(flat);
-  return pixel.n * pixels + pixel.at;
-}
-
-bool GridSampleCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
-                                  const VisitInput& visit) const {
-  const auto visit_sample = [&](const SampleId& sample) {
-    for (int axis = 0; axis < axes_count; ++axis) {
-      if (visit("grid", grid, (sample.n * samples + sample.at) * axes_count + axis)) return true;
-    }
-    return false;
-  };
-  if (id.gradient.scattered()) {
-    const PixelId pixel = pixel_of(id.flat);
-    for (const auto& addend : contributions(cache, pixel.n, precision)->exact(pixel.at)) {
-      const SampleId sample{pixel.n, addend.sample};
-      if (visit_sample(sample) || visit("grad_output", grad_output, grad_output_of(sample, pixel.c))) return true;
-    }
-    return false;
-  }
-  const SampleId sample = sample_of(id.flat);
-  for (const Read& read : reads(*this, place, -1)) {
-    for (int64_t c = 0; read.pixel >= 0 && c < C; ++c) {
-      if (visit("input", input, input_of(sample.n, c, read.pixel))) return true;
-    }
-  }
-  if (visit_sample(sample)) return true;
-  for (int64_t c = 0; c < C; ++c) {
-    if (visit("grad_output", grad_output, grad_output_of(sample, c))) return true;
-  }
-  return false;
+std::span<const char* const> GridSampleCall::input_names() const {
+  static constexpr const char* kNames[] = {"input", "grid", "grad_output"};
+  return kNames;
 }
 
 bool GridSampleCall::visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
@@ -108,12 +50,9 @@ std::span<const Dimension> GridSampleCall::dimensions() const {
 }
 
 Coordinates GridSampleCall::coordinates_of(Gradient gradient, int64_t flat) const {
-  if (gradient.scattered()) {
-    const PixelId pixel = pixel_of(flat);
-    return {pixel.n, pixel.c, -1, pixel.at, -1};
-  }
-  const SampleId sample = sample_of(flat);
-  return {sample.n, -1, sample.at, -1, flat % axes_count};
+  if (gradient.scattered()) return {flat / pixels / C, channel_of(flat), -1, flat % pixels, -1};
+  const int64_t sample = sample_of(gradient, flat);
+  return {sample / samples, -1, sample % samples, -1, flat % axes_count};
 }
 
 std::span<const Call::Part> GridSampleCall::parts() const {

@@ -5,17 +5,11 @@
 // along each axis, the taps.
 #pragma once
 
-#include <boost/container/static_vector.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "analysis/model/call.h"
-#include "analysis/model/forward.h"
-#include "analysis/model/hypotheses.h"
-#include "analysis/model/kernels.h"
-#include "analysis/model/stages.h"
+#include "analysis/operators/sampling/call.h"
 #include "kernels/grid_sample.h"
 
 namespace msda::analysis {
@@ -38,59 +32,50 @@ struct GridSampleDimension {
       kPixel{kDescriptions[3]}, kAxis{kDescriptions[4]};
 };
 
-// A pixel along one axis, and its weight with the first two derivatives by the coordinate.
-struct Tap {
-  int32_t pixel;  // -1: none, it reads 0
-  double weight, slope, curve;
-};
-using Taps = boost::container::static_vector<Tap, 4>;
-
-class GridContributions;
-
-// Shapes fit each other, and no size is 0.
-struct GridSampleCall final : Call, Stages, Kernels, Forward, Hypotheses {
-  msda_interpolation interpolation = MSDA_BILINEAR;
+// The image is `input`, the locations are `grid`; a family is a batch. Samples and pixels are in row-major order.
+struct GridSampleCall final : SamplingCall {
   msda_grid_padding padding = MSDA_GRID_ZEROS;
   bool align_corners = false;
-  int axes_count = 2;  // 2 or 3
   int64_t N = 0, C = 0;
-  int64_t pixels = 0, samples = 0;  // of one batch
-  int32_t sides[3] = {};            // of the input, by axis: x, y, z
-  int64_t output_sides[3] = {};     // of the grid, by axis
-  Tensor input, grid, grad_output;
+  int64_t pixels = 0, samples = 0;      // of one batch
+  int32_t sides[3] = {1, 1, 1};         // of the input, by axis: x, y, z
+  int64_t output_sides[3] = {1, 1, 1};  // of the grid, by axis
 
+  void take_sizes() override;
   std::span<const Gradient> gradients() const override { return kGridSampleGradients; }
-  Index shape_of(Gradient gradient) const override;
-  std::vector<NamedTensor> inputs() const override;
-  msda_dtype arithmetic() const override;
+  std::span<const char* const> input_names() const override;
 
-  Axes axes(const ElementId& id) const override;
+  int64_t family_count() const override { return N; }
+  int64_t samples_of_family() const override { return samples; }
+  int64_t family_of_sample(int64_t sample) const override { return sample / samples; }
+  int64_t sample_in(int64_t family, int64_t number) const override { return family * samples + number; }
+  SampledImage image_of(int64_t family) const override { return {{sides[0], sides[1], sides[2]}, family * pixels, 1}; }
+  SampledPixel pixel_at(int64_t place) const override { return {place / pixels, place % pixels}; }
+
   Coordinate coordinate(const Axis& axis, const Precision& precision) const override;
   Landings landings(const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
+  Taps taps(const Landing& landing, int32_t size) const override;
+  // How a compiler may evaluate a coordinate, and the weights of it.
+  enum Variant : int {
+    kWritten = kOurKernels + 1,
+    kContracted,      // the coordinate's product and sum in one fused multiply-add
+    kFusedDifference  // the coordinate's product fused with the subtraction of the cell
+  };
+  Taps computed_taps(const Axis& axis, msda_dtype type, int variant) const override;
+  bool adds_pixels_apart() const override { return true; }
 
-  std::unique_ptr<Cache> new_cache() const override;
-  Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
-                  Cache& cache) const override;
   Addends addends(const ElementId& id, Cache& cache) const override;
   bool has_narrow_kernels() const override { return true; }
+  std::vector<SharedFactor> shared_factors() const override;
+  std::vector<FactorArithmetic> factor_arithmetics() const override;
+  KnownAdditions known(std::string_view kernel) const override;
 
-  int64_t family_of(Gradient gradient, int64_t flat) const override;  // the batch
-  int64_t samples_of_family() const override { return samples; }
-  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
-  int64_t weights_of(Gradient gradient, int64_t flat) const override;
-  std::unique_ptr<Additions> additions(Gradient gradient) const override;
-
-  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
-                    const VisitInput& visit) const override;
   bool visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
-
   std::vector<Intermediate> intermediates() const override;
-  int64_t sample_count() const override { return N * samples; }
   std::vector<double> numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
                                  int threads) const override;
-  std::vector<NamedAddend> named_addends(const ElementId& id, Cache& cache) const override;
   double scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const override;
 
   std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
@@ -110,50 +95,28 @@ struct GridSampleCall final : Call, Stages, Kernels, Forward, Hypotheses {
   void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
   std::unique_ptr<DeviceCall> device_call(const msda_options& options, std::span<const Tensor> results) const override;
 
-  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
   std::vector<Image> images() const override;
-  Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
-  Inputs merged_channels() const override;
-
-  Loss loss_at(const ElementId& id, double x) const override;
-  std::optional<size_t> moved_axis(const ElementId& id) const override;
+  Inputs cropped(size_t number, size_t side, int64_t first, int64_t count) const override;
 
   Slices slices(const CallSizes& sizes) const override;
-  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
   std::vector<Arithmetic> arithmetics() const override;
   Jumps jumps() const override;
   std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>& is_chosen) const override;
 
   std::string operator_name() const override { return "grid_sample"; }
+  int64_t launch_index(int64_t sample) const override { return sample % samples; }
+  const char* launch_index_name() const override { return GridSampleDimension::kSample.name(); }
+  std::string text_of_sample(int64_t sample) const override;
   std::optional<PythonSamples> samples_in_python() const override;
   std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
-  std::shared_ptr<const Call> outline() const override;
 
-  // From the tensors' shapes, which fit each other.
-  void take_sizes();
-
-  // A sample of the grid, and an element of grad_input.
-  struct SampleId {
-    int64_t n, at;  // `at` among those of the batch
-  };
-  struct PixelId {
-    int64_t n, c, at;
-  };
-  SampleId sample_of(int64_t flat) const { return {flat / axes_count / samples, flat / axes_count % samples}; }
-  PixelId pixel_of(int64_t flat) const { return {flat / pixels / C, flat / pixels % C, flat % pixels}; }
-  Axis axis_of(const SampleId& sample, int axis) const;
-  int64_t grad_output_of(const SampleId& sample, int64_t c) const { return (sample.n * C + c) * samples + sample.at; }
-  using Call::input_of;
-  int64_t input_of(int64_t n, int64_t c, int64_t pixel) const { return (n * C + c) * pixels + pixel; }
-
-  std::shared_ptr<const GridContributions> contributions(Cache& cache, int64_t n, const Precision& precision) const;
-  // Returns what a sample that landed there reads along an axis.
-  Taps taps(const Landing& landing, int axis) const;
+ protected:
+  std::shared_ptr<SamplingCall> copy() const override { return std::make_shared<GridSampleCall>(*this); }
 };
 
 // The call as the C ABI takes it. The tensors are views of the same memory.

@@ -1,7 +1,6 @@
 // grid_sample's calls as libmsda's kernels take them, whole and in parts.
 #include "analysis/model/abi.h"
 #include "analysis/operators/grid_sample/call.h"
-#include "analysis/operators/grid_sample/device_call.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {
@@ -19,8 +18,8 @@ GridAbiCall abi_call(const GridSampleCall& call) {
   abi.call.interpolation = call.interpolation;
   abi.call.padding = call.padding;
   abi.call.align_corners = call.align_corners;
-  abi.call.input = abi_tensor(call.input);
-  abi.call.grid = abi_tensor(call.grid);
+  abi.call.input = abi_tensor(call.image);
+  abi.call.grid = abi_tensor(call.locations);
   abi.grad_output = abi_tensor(call.grad_output);
   return abi;
 }
@@ -56,14 +55,6 @@ void GridSampleCall::run_kernels(const msda_options& options, std::span<const Te
   const msda_tensor of_input = abi_tensor(results[GridSampleGradient::kInput.place()]);
   const msda_tensor of_grid = abi_tensor(results[GridSampleGradient::kGrid.place()]);
   throw_unless_ok(msda_grid_sample_backward(&abi.call, &abi.grad_output, &options, &of_input, &of_grid));
-}
-
-std::unique_ptr<DeviceCall> GridSampleCall::device_call(const msda_options& options,
-                                                        std::span<const Tensor> results) const {
-  const GridAbiCall abi = abi_call(*this);
-  return std::make_unique<GridDeviceCall>(abi.call, abi.grad_output, options,
-                                          abi_tensor(results[GridSampleGradient::kInput.place()]),
-                                          abi_tensor(results[GridSampleGradient::kGrid.place()]));
 }
 
 }  // namespace msda::analysis

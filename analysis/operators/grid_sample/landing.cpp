@@ -181,8 +181,8 @@ std::vector<Evaluation> GridSampleCall::evaluations(const Axis& axis, msda_dtype
   return ways;
 }
 
-Taps GridSampleCall::taps(const Landing& landing, int axis) const {
-  const int32_t size = sides[axis], low = landing.low;
+Taps GridSampleCall::taps(const Landing& landing, int32_t size) const {
+  const int32_t low = landing.low;
   if (landing.skipped) return {};
   const auto inside = [&](int32_t pixel) { return pixel >= 0 && pixel < size ? pixel : -1; };
   const double f = landing.fraction;

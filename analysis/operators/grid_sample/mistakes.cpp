@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "analysis/operators/grid_sample/cache.h"
-#include "analysis/operators/grid_sample/samples.h"
+#include "analysis/operators/grid_sample/call.h"
+#include "analysis/operators/sampling/contributions.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {
@@ -37,14 +37,17 @@ std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const ElementId
   return mistakes;
 }
 
-std::vector<Mistake> pixel_mistakes(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
-                                    const Element& exact, const GridContributions& contributions) {
+std::vector<Mistake> pixel_mistakes(const GridSampleCall& call, int64_t flat, const Element& exact,
+                                    const Precision& precision, Cache& cache) {
+  const SampledPixel at = call.pixel_at(call.without_channel(flat, call.image_step));
+  const auto contributions = call.contributions(cache, at.family, precision);
   std::vector<Mistake> mistakes;
   double without_weights = 0;
-  for (const auto& addend : contributions.exact(pixel.at)) {
-    const double go = call.grad_output.at(call.grad_output_of({pixel.n, addend.sample}, pixel.c));
+  for (const auto& addend : contributions->exact(at.pixel)) {
+    const int64_t sample = addend.sample();
+    const double go = call.grad_output.at(call.output_element(sample, call.channel_of(flat)));
     const auto text = [&](const char* what) {
-      return fmt::format("the contribution of sample {} were {}", addend.sample, what);
+      return fmt::format("the contribution of sample {} were {}", sample % call.samples, what);
     };
     mistakes.push_back({text("missing"), exact.value - addend.weight * go});
     mistakes.push_back({text("added twice"), exact.value + addend.weight * go});
@@ -57,16 +60,10 @@ std::vector<Mistake> pixel_mistakes(const GridSampleCall& call, const GridSample
 
 }  // namespace
 
-std::shared_ptr<const GridContributions> GridSampleCall::contributions(Cache& cache, int64_t n,
-                                                                       const Precision& precision) const {
-  return static_cast<GridSampleCache&>(cache).get(n, precision, nullptr);
-}
-
 std::vector<Mistake> GridSampleCall::mistakes(const ElementId& id, const Place& place, const Element& exact,
                                               const Precision& precision, Cache& cache) const {
   if (!id.gradient.scattered()) return sample_mistakes(*this, id, place, exact, {precision, precision}, cache);
-  const PixelId pixel = pixel_of(id.flat);
-  return pixel_mistakes(*this, pixel, exact, *contributions(cache, pixel.n, precision));
+  return pixel_mistakes(*this, id.flat, exact, precision, cache);
 }
 
 // Decides by the ratio of each axis' wrong values to the right ones.

@@ -13,19 +13,11 @@ Slices GridSampleCall::slices(const CallSizes& sizes) const {
   if (sizes.queries) throw std::invalid_argument("grid_sample has no queries");
   auto slice = std::make_shared<GridSampleCall>(*this);
   slice->N = 1;
-  for (Tensor* tensor : {&slice->input, &slice->grid, &slice->grad_output}) {
+  for (Tensor* tensor : {&slice->image, &slice->locations, &slice->grad_output}) {
     tensor->data = nullptr;
     tensor->shape[0] = 1;
   }
   return {sizes.batch.value_or(N), slice};
-}
-
-std::shared_ptr<const Call> GridSampleCall::with_values(std::span<const Tensor> new_values) const {
-  auto call = std::make_shared<GridSampleCall>(*this);
-  call->input = new_values[0];
-  call->grid = new_values[1];
-  call->grad_output = new_values[2];
-  return call;
 }
 
 // Reflection turns at pixels or between them. In mode nearest another pixel is the nearest from half an integer on, and
@@ -37,9 +29,9 @@ Call::Jumps GridSampleCall::jumps() const {
 
 std::vector<int64_t> GridSampleCall::grad_output_at(const std::function<bool(const Axis&)>& is_chosen) const {
   std::vector<int64_t> chosen;
-  for (int64_t flat = 0; flat < N * samples * axes_count; flat += axes_count) {
-    if (!std::ranges::any_of(axes({GridSampleGradient::kGrid, flat, {}}), is_chosen)) continue;
-    for (int64_t c = 0; c < C; ++c) chosen.push_back(grad_output_of(sample_of(flat), c));
+  for (int64_t sample = 0; sample < sample_count(); ++sample) {
+    if (!std::ranges::any_of(axes({GridSampleGradient::kGrid, sample * axes_count, {}}), is_chosen)) continue;
+    for (int64_t c = 0; c < C; ++c) chosen.push_back(output_element(sample, c));
   }
   return chosen;
 }

@@ -1,7 +1,4 @@
 // The intermediate tensors of grid_sample's backward pass, in the arithmetic of our kernels.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <type_traits>
 
@@ -39,7 +36,7 @@ struct Spot {
   Spot(const GridSampleCall& call, const msda_grid_sample_call& conventions, int64_t sample) : taps{} {
     kernels::GridAxis<Real> axes[kAxes];
     for (int i = 0; i < kAxes; ++i) {
-      const Real at = static_cast<Real>(call.grid.at(sample * kAxes + i));
+      const Real at = static_cast<Real>(call.locations.at(sample * kAxes + i));
       pixel[i] = kernels::grid_pixel(conventions, at, call.sides[i]);
       padded[i] = kernels::pad(conventions, pixel[i], call.sides[i]).pixel;
       axes[i] = kernels::locate_grid(conventions, at, call.sides[i]);
@@ -55,22 +52,12 @@ struct Spot {
 // Calls visit(number, tap) for the pixels that a sample reads, x fastest; tap: the numbers along x, y and z.
 template <class Visit>
 void for_each_tap(const GridSampleCall& call, Visit&& visit) {
-  const int along = kernels::taps_along(call.interpolation);
+  const int along = call.taps_along();
   const int all = call.axes_count == 3 ? along * along * along : along * along;
   for (int number = 0; number < all; ++number) {
     const int tap[3] = {number % along, number / along % along, number / along / along};
     visit(number, tap);
   }
-}
-
-// "y0,x1"
-std::vector<std::string> tap_names(const GridSampleCall& call) {
-  std::vector<std::string> names;
-  for_each_tap(call, [&](int, const int(&tap)[3]) {
-    const std::string of_plane = fmt::format("y{},x{}", tap[1], tap[0]);
-    names.push_back(call.axes_count == 3 ? fmt::format("z{},{}", tap[2], of_plane) : of_plane);
-  });
-  return names;
 }
 
 // Runs run(axes, Real{}), with axes.value constant, in the arithmetic of the mode.
@@ -99,7 +86,7 @@ void put_by_axis(const Spot<kAxes, Real>& spot, int stage, double* numbers) {
 template <int kAxes, class Real>
 void put_by_tap(const GridSampleCall& call, const Spot<kAxes, Real>& spot, int64_t sample, int stage, double* numbers) {
   if (!spot.sampled) return;
-  const GridSampleCall::SampleId id{sample / call.samples, sample % call.samples};
+  const int64_t first_place = sample / call.samples * call.pixels;
   for_each_tap(call, [&](int number, const int(&tap)[3]) {
     const Real weight = kernels::image_weight(spot.taps, tap);
     if (stage == Stage::kInterpolationWeights) {
@@ -109,8 +96,8 @@ void put_by_tap(const GridSampleCall& call, const Spot<kAxes, Real>& spot, int64
     const int64_t pixel = kernels::image_pixel(spot.taps, call.sides, tap);
     for (int64_t c = 0; pixel >= 0 && c < call.C; ++c) {
       const Real read =
-          static_cast<Real>(stage == Stage::kCornerValues ? call.input.at(call.input_of(id.n, c, pixel))
-                                                          : call.grad_output.at(call.grad_output_of(id, c)));
+          static_cast<Real>(stage == Stage::kCornerValues ? call.image.at(call.image_element(first_place + pixel, c))
+                                                          : call.grad_output.at(call.output_element(sample, c)));
       numbers[number * call.C + c] = double(stage == Stage::kCornerValues ? read : weight * read);
     }
   });
@@ -134,13 +121,13 @@ void put_grad_grid(const GridSampleCall& call, const msda_options& options, int6
 
 std::vector<Intermediate> GridSampleCall::intermediates() const {
   const std::vector<Gradient> of_grid{GridSampleGradient::kGrid}, of_input{GridSampleGradient::kInput};
-  const std::vector<std::string> all_axes{"x", "y", "z"}, taps = tap_names(*this);
+  const std::vector<std::string> all_axes{"x", "y", "z"}, taps = tap_names();
   const std::vector<std::string> by_axis(all_axes.begin(), all_axes.begin() + axes_count);
   const char* const* const names = kernels::kGridStageNames;
   std::vector<Intermediate> all;
   const auto add = [&](int stage, const char* name, const std::vector<std::string>& components,
-                       std::optional<int64_t> channels, const std::vector<Gradient>& shown_for) -> Intermediate& {
-    return all.emplace_back(Intermediate{stage, name, components, channels, shown_for, {}});
+                       std::optional<int64_t> by_channel, const std::vector<Gradient>& shown_for) -> Intermediate& {
+    return all.emplace_back(Intermediate{stage, name, components, by_channel, shown_for, {}});
   };
   add(Stage::kPixelCoordinates, names[MSDA_GRID_STAGE_PIXEL_COORDINATES], by_axis, {}, of_grid);
   if (padding != MSDA_GRID_ZEROS && interpolation != MSDA_BICUBIC) {
@@ -182,37 +169,15 @@ std::vector<double> GridSampleCall::numbers_of(const Intermediate& tensor, int64
   return numbers;
 }
 
-std::vector<NamedAddend> GridSampleCall::named_addends(const ElementId& id, Cache&) const {
-  const PixelId pixel = pixel_of(id.flat);
-  const std::vector<std::string> names = tap_names(*this);
-  const msda_grid_sample_call abi = abi_call(*this).call;
-  const Tensor grid_of_batch{nullptr, grid.dtype, Index(grid.shape.begin() + 1, grid.shape.end() - 1)};
-  std::vector<NamedAddend> addends;
-  with_shape(*this, MSDA_MODE_DETERMINISTIC, [&]<class Axes, class Real>(Axes, Real) {
-    for (int64_t i = 0; i < samples; ++i) {
-      const Spot<Axes::value, Real> spot(*this, abi, pixel.n * samples + i);
-      if (!spot.sampled) continue;
-      for_each_tap(*this, [&](int number, const int(&tap)[3]) {
-        if (kernels::image_pixel(spot.taps, sides, tap) != pixel.at) return;
-        addends.push_back({fmt::format("sample ({}), pixel tap {}", fmt::join(grid_of_batch.index_of(i), ", "),
-                                       names[static_cast<size_t>(number)]),
-                           pixel.n * samples + i, number * C + pixel.c});
-      });
-    }
-  });
-  return addends;
-}
-
 double GridSampleCall::scattered_value(const ElementId& id, msda_mode mode, Cache&) const {
-  const PixelId pixel = pixel_of(id.flat);
-  const GridAbiCall abi = abi_channel(*this, pixel.n, pixel.c);
+  const GridAbiCall abi = abi_channel(*this, id.flat / pixels / C, channel_of(id.flat));
   std::vector<double> gradient(static_cast<size_t>(pixels));
   const msda_tensor result = msda_contiguous(gradient.data(), MSDA_FLOAT64, abi.call.input.rank, abi.call.input.shape);
   msda_options options{};
   options.mode = mode;
   options.threads = 1;
   throw_unless_ok(msda_grid_sample_backward(&abi.call, &abi.grad_output, &options, &result, nullptr));
-  return gradient[static_cast<size_t>(pixel.at)];
+  return gradient[static_cast<size_t>(id.flat % pixels)];
 }
 
 }  // namespace msda::analysis

@@ -60,10 +60,9 @@ std::vector<std::string> GridSampleCall::text_of_place(Gradient gradient, int64_
   return texts;
 }
 
-std::shared_ptr<const Call> GridSampleCall::outline() const {
-  auto copy = std::make_shared<GridSampleCall>(*this);
-  for (Tensor* tensor : {&copy->input, &copy->grid, &copy->grad_output}) tensor->data = nullptr;
-  return copy;
+std::string GridSampleCall::text_of_sample(int64_t sample) const {
+  const Tensor grid_of_batch{nullptr, locations.dtype, Index(locations.shape.begin() + 1, locations.shape.end() - 1)};
+  return fmt::format("sample ({}), pixel tap", fmt::join(grid_of_batch.index_of(sample % samples), ", "));
 }
 
 }  // namespace msda::analysis

@@ -1,7 +1,6 @@
 #include "analysis/model/abi.h"
 
 #include "analysis/operators/msda/call.h"
-#include "analysis/operators/msda/device_call.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {
@@ -11,10 +10,10 @@ AbiCall abi_call(const MsdaCall& call) {
   abi.call.dialect = call.conventions.dialect;
   abi.call.padding = call.conventions.padding;
   abi.call.align_corners = call.conventions.align_corners;
-  abi.call.value = abi_tensor(call.value);
+  abi.call.value = abi_tensor(call.image);
   abi.call.spatial_shapes = abi_tensor(call.spatial_shapes);
-  abi.call.sampling_locations = abi_tensor(call.sampling_locations);
-  abi.call.attention_weights = abi_tensor(call.attention_weights);
+  abi.call.sampling_locations = abi_tensor(call.locations);
+  abi.call.attention_weights = abi_tensor(call.factors);
   abi.grad_output = abi_tensor(call.grad_output);
   return abi;
 }
@@ -41,13 +40,6 @@ void MsdaCall::run_kernels(const msda_options& options, std::span<const Tensor> 
   const msda_tensor of_value = abi_tensor(results[0]), of_locations = abi_tensor(results[1]),
                     of_weights = abi_tensor(results[2]);
   throw_unless_ok(msda_backward(&abi.call, &abi.grad_output, &options, &of_value, &of_locations, &of_weights));
-}
-
-std::unique_ptr<DeviceCall> MsdaCall::device_call(const msda_options& options, std::span<const Tensor> results) const {
-  const AbiCall abi = abi_call(*this);
-  return std::make_unique<MsdaDeviceCall>(
-      abi.call, abi.grad_output, options,
-      MsdaDeviceCall::Results{abi_tensor(results[0]), abi_tensor(results[1]), abi_tensor(results[2])});
 }
 
 }  // namespace msda::analysis

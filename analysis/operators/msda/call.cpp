@@ -1,143 +1,68 @@
 #include "analysis/operators/msda/call.h"
 
-#include <algorithm>
-
-#include "analysis/operators/msda/element.h"
-#include "analysis/operators/msda/landing.h"
-
 namespace msda::analysis {
-namespace {
 
-ContributionCache& contributions_in(Cache& cache) { return static_cast<ContributionCache&>(cache); }
-
-}  // namespace
-
-Index MsdaCall::shape_of(Gradient gradient) const {
-  if (gradient == MsdaGradient::kValue) return {B, S, M, D};
-  Index shape{B, Q, M, L, P};
-  if (gradient == MsdaGradient::kSamplingLocations) shape.push_back(2);
-  return shape;
-}
-
-std::vector<NamedTensor> MsdaCall::inputs() const {
-  return {{"value", value},
-          {"sampling_locations", sampling_locations},
-          {"attention_weights", attention_weights},
-          {"grad_output", grad_output}};
-}
-
-msda_dtype MsdaCall::arithmetic() const {
-  for (const Tensor* tensor : {&value, &sampling_locations, &attention_weights, &grad_output}) {
-    if (tensor->dtype == MSDA_FLOAT64) return MSDA_FLOAT64;
+void MsdaCall::take_sizes() {
+  B = image.shape[0];
+  S = image.shape[1];
+  M = image.shape[2];
+  D = channels = image.shape[3];
+  Q = locations.shape[1];
+  L = locations.shape[3];
+  P = locations.shape[4];
+  samples_of_row = L * P;
+  channel_dimension = 3;
+  levels.clear();
+  int64_t start = 0;
+  for (int64_t l = 0; l < L; ++l) {
+    const auto height = static_cast<int32_t>(spatial_shapes.at(2 * l));
+    const auto width = static_cast<int32_t>(spatial_shapes.at(2 * l + 1));
+    levels.push_back({height, width, start});
+    start += int64_t{height} * width;
   }
-  return MSDA_FLOAT32;
 }
 
-SampleId MsdaCall::sample_of(Gradient gradient, int64_t flat) const {
-  if (gradient == MsdaGradient::kSamplingLocations) flat /= 2;
-  SampleId sample{};
-  sample.p = flat % P;
-  flat /= P;
-  sample.l = flat % L;
-  flat /= L;
-  sample.m = flat % M;
-  flat /= M;
-  sample.q = flat % Q;
-  sample.b = flat / Q;
-  return sample;
+std::span<const char* const> MsdaCall::input_names() const {
+  static constexpr const char* kNames[] = {"value", "sampling_locations", "attention_weights", "grad_output"};
+  return kNames;
 }
 
-int MsdaCall::axis_of(Gradient gradient, int64_t flat) const {
-  return gradient == MsdaGradient::kSamplingLocations ? static_cast<int>(flat % 2) : 0;
+std::vector<NamedTensor> MsdaCall::all_inputs() const {
+  auto all = inputs();
+  all.insert(all.begin() + 1, {"spatial_shapes", spatial_shapes});
+  return all;
 }
 
-PixelId MsdaCall::pixel_of(int64_t flat) const {
-  PixelId pixel{};
-  pixel.d = flat % D;
-  flat /= D;
-  pixel.m = flat % M;
-  flat /= M;
-  pixel.s = flat % S;
-  pixel.b = flat / S;
-  while (pixel.l + 1 < L && levels[static_cast<size_t>(pixel.l + 1)].start <= pixel.s) ++pixel.l;
-  return pixel;
+void MsdaCall::take_shapes(std::span<const OwnedTensor> given) {
+  spatial_shapes = tensor_named(given, "spatial_shapes").view();
 }
 
-Axes MsdaCall::axes(const ElementId& id) const {
-  if (id.gradient.scattered()) return {};
-  const SampleId sample = sample_of(id.gradient, id.flat);
-  const LevelSize& level = level_of(sample);
-  const msda_dtype stored = sampling_locations.dtype;
-  return {Axis{sample.location(*this, 0), level.width, stored}, Axis{sample.location(*this, 1), level.height, stored}};
+int64_t MsdaCall::family_of_sample(int64_t sample) const {
+  const int64_t l = sample / P % L, m = sample / (P * L) % M, b = sample / (P * L * M * Q);
+  return (b * M + m) * L + l;
 }
 
-Coordinate MsdaCall::coordinate(const Axis& axis, const Precision& precision) const {
-  return pixel_coordinate(conventions, axis.location, axis.size, precision);
+int64_t MsdaCall::sample_in(int64_t family, int64_t number) const {
+  const int64_t l = family % L, m = family / L % M, b = family / L / M;
+  return (((b * Q + number / P) * M + m) * L + l) * P + number % P;
 }
 
-Landings MsdaCall::landings(const Axis& axis, const Precision& precision) const {
-  return analysis::landings(conventions, axis.location, axis.size, precision);
-}
-
-std::vector<Evaluation> MsdaCall::evaluations(const Axis& axis, msda_dtype type) const {
-  return analysis::evaluations(conventions, axis.location, axis.size, type);
-}
-
-std::unique_ptr<Cache> MsdaCall::new_cache() const { return std::make_unique<ContributionCache>(*this); }
-
-Element MsdaCall::element(const ElementId& id, const Place& place, const Precisions& precisions,
-                          const Narrowing* narrowing, Cache& cache) const {
-  if (id.gradient.scattered()) {
-    const PixelId pixel = pixel_of(id.flat);
-    const auto contributions =
-        contributions_in(cache).get(conventions, pixel.b, pixel.m, pixel.l, precisions.coordinates, narrowing);
-    return pixel_element(*this, pixel, contributions->exact(pixel.s), precisions.rest, narrowing);
-  }
-  return sample_element(*this, sample_of(id.gradient, id.flat), id.gradient, axis_of(id.gradient, id.flat), place[0],
-                        place[1], precisions.rest, narrowing);
-}
-
-Addends MsdaCall::addends(const ElementId& id, Cache& cache) const {
-  if (!id.gradient.scattered()) {
-    return sample_addends(*this, sample_of(id.gradient, id.flat), id.gradient, axis_of(id.gradient, id.flat));
-  }
-  const PixelId pixel = pixel_of(id.flat);
-  const auto contributions =
-      contributions_in(cache).get(conventions, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
-  return {computed_addends(*this, pixel, contributions->computed(pixel.s)), 1};
-}
-
-// Returns elements of one batch, head and level, which need the same contributions.
-int64_t MsdaCall::family_of(Gradient gradient, int64_t flat) const {
-  const auto family = [&](int64_t b, int64_t m, int64_t l) { return (b * M + m) * L + l; };
-  if (gradient.scattered()) {
-    const PixelId pixel = pixel_of(flat);
-    return family(pixel.b, pixel.m, pixel.l);
-  }
-  const SampleId sample = sample_of(gradient, flat);
-  return family(sample.b, sample.m, sample.l);
-}
-
-std::vector<int64_t> MsdaCall::some_of_family(Gradient gradient, int64_t family, int64_t most) const {
+SampledImage MsdaCall::image_of(int64_t family) const {
   const int64_t l = family % L, m = family / L % M, b = family / L / M;
   const LevelSize& level = levels[static_cast<size_t>(l)];
-  const int64_t all = gradient.scattered() ? int64_t{level.height} * level.width * D : Q * P;
-  const int64_t count = std::min(all, most);
-  std::vector<int64_t> elements;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = i * all / count;
-    if (gradient.scattered()) {
-      elements.push_back(value_element(*this, b, level.start + at / D, m, at % D));
-    } else {
-      const int64_t flat = SampleId{b, at / P, m, l, at % P}.flat(*this);
-      elements.push_back(gradient == MsdaGradient::kSamplingLocations ? 2 * flat + i % 2 : flat);
-    }
-  }
-  return elements;
+  return {{level.width, level.height, 1}, (b * S + level.start) * M + m, M};
 }
 
-// Returns the channels of a pixel.
-int64_t MsdaCall::weights_of(Gradient gradient, int64_t flat) const { return gradient.scattered() ? flat / D : flat; }
+int64_t MsdaCall::level_at(int64_t pixel) const {
+  int64_t l = 0;
+  while (l + 1 < L && levels[static_cast<size_t>(l + 1)].start <= pixel) ++l;
+  return l;
+}
+
+SampledPixel MsdaCall::pixel_at(int64_t place) const {
+  const int64_t m = place % M, s = place / M % S, b = place / M / S, l = level_at(s);
+  return {(b * M + m) * L + l, s - levels[static_cast<size_t>(l)].start};
+}
 
 Steps MsdaCall::input_steps(Gradient gradient) const {
   if (gradient == MsdaGradient::kValue) return kGradOutput | kAttentionWeights;
@@ -164,13 +89,9 @@ std::span<const Dimension> MsdaCall::dimensions() const {
 }
 
 Coordinates MsdaCall::coordinates_of(Gradient gradient, int64_t flat) const {
-  if (gradient == MsdaGradient::kValue) {
-    const PixelId pixel = pixel_of(flat);
-    return {pixel.b, -1, pixel.s, pixel.m, pixel.l, -1, -1, pixel.d};
-  }
-  const bool has_axes = gradient == MsdaGradient::kSamplingLocations;
-  const SampleId sample = sample_of(gradient, flat);
-  return {sample.b, sample.q, -1, sample.m, sample.l, sample.p, has_axes ? flat % 2 : -1, -1};
+  const Index at = kernels::index_of(shape_of(gradient), flat);
+  if (gradient == MsdaGradient::kValue) return {at[0], -1, at[1], at[2], level_at(at[1]), -1, -1, at[3]};
+  return {at[0], at[1], -1, at[2], at[3], at[4], at.size() == 6 ? at[5] : -1, -1};
 }
 
 }  // namespace msda::analysis

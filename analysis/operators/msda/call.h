@@ -1,15 +1,11 @@
-// Multi-scale deformable attention's backward call, and the place of a gradient's element in it.
+// Multi-scale deformable attention's backward call.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "analysis/model/call.h"
 #include "analysis/model/dialects.h"
-#include "analysis/model/forward.h"
-#include "analysis/model/hypotheses.h"
-#include "analysis/model/kernels.h"
-#include "analysis/model/stages.h"
+#include "analysis/operators/sampling/call.h"
 
 namespace msda::analysis {
 
@@ -26,6 +22,8 @@ struct LevelSize {
   int32_t height, width;
   int64_t start;
 };
+// Side of a level along an axis: 0 is x, 1 is y.
+inline int32_t side_of(const LevelSize& level, int axis) { return axis == 0 ? level.width : level.height; }
 
 struct MsdaGradient {
   static constexpr Gradient::Description kValueDescription{"grad_value", 0, true};
@@ -37,63 +35,66 @@ struct MsdaGradient {
 inline constexpr Gradient kMsdaGradients[] = {MsdaGradient::kValue, MsdaGradient::kSamplingLocations,
                                               MsdaGradient::kAttentionWeights};
 
-struct MsdaCall;
-
-// One sample, and the places of its numbers.
-struct SampleId {
-  int64_t b, q, m, l, p;
-
-  int64_t flat(const MsdaCall& call) const;
-  double location(const MsdaCall& call, int axis) const;
-  double attention(const MsdaCall& call) const;
-  int64_t grad_output_row(const MsdaCall& call) const;
+struct MsdaDimension {
+  static constexpr Dimension::Description kDescriptions[] = {
+      {"batch", 0, false, false}, {"query", 1, false, false}, {"pixel", 2, false, false}, {"head", 3, false, false},
+      {"level", 4, false, true},  {"point", 5, false, false}, {"axis", 6, true, false},   {"channel", 7, false, false}};
+  // The pixel is that of the whole pyramid.
+  static constexpr Dimension kBatch{kDescriptions[0]}, kQuery{kDescriptions[1]}, kPixel{kDescriptions[2]},
+      kHead{kDescriptions[3]}, kLevel{kDescriptions[4]}, kPoint{kDescriptions[5]}, kAxis{kDescriptions[6]},
+      kChannel{kDescriptions[7]};
 };
 
-// The place of an element of grad_value.
-struct PixelId {
-  int64_t b, s, m, d;  // of grad_value [B,S,M,D]
-  int64_t l;           // the level that s belongs to
-};
-
-// Inputs that msda_backward() has accepted.
-struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
+// Inputs that msda_backward() has accepted. The image is `value` [B,S,M,D], the locations `sampling_locations`
+// [B,Q,M,L,P,2], the factors `attention_weights` [B,Q,M,L,P]. A family is a level of a head of a batch.
+struct MsdaCall final : SamplingCall, Dialects {
   Conventions conventions;
   int64_t B = 0, S = 0, M = 0, D = 0, L = 0, Q = 0, P = 0;
   std::vector<LevelSize> levels;
   Tensor spatial_shapes;  // as given, of the same levels
-  Tensor value, sampling_locations, attention_weights, grad_output;
 
+  void take_sizes() override;
   std::span<const Gradient> gradients() const override { return kMsdaGradients; }
-  Index shape_of(Gradient gradient) const override;
-  std::vector<NamedTensor> inputs() const override;
-  msda_dtype arithmetic() const override;
+  std::span<const char* const> input_names() const override;
+  std::vector<NamedTensor> all_inputs() const override;
 
-  Axes axes(const ElementId& id) const override;
+  int64_t family_count() const override { return B * M * L; }
+  int64_t samples_of_family() const override { return Q * P; }
+  int64_t family_of_sample(int64_t sample) const override;
+  int64_t sample_in(int64_t family, int64_t number) const override;
+  SampledImage image_of(int64_t family) const override;
+  SampledPixel pixel_at(int64_t place) const override;
+  int64_t level_at(int64_t pixel) const;  // of the pyramid
+  const LevelSize& level_of(int64_t sample) const { return levels[static_cast<size_t>(sample / P % L)]; }
+
   Coordinate coordinate(const Axis& axis, const Precision& precision) const override;
   Landings landings(const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
+  Taps taps(const Landing& landing, int32_t size) const override;
+  // How a compiler may evaluate a coordinate, and the fraction of it.
+  enum Variant : int {
+    kWritten = kOurKernels + 1,
+    kContracted,    // the coordinate's product and sum in one fused multiply-add
+    kFusedFraction  // the coordinate's product fused with the subtraction of the cell
+  };
+  Taps computed_taps(const Axis& axis, msda_dtype type, int variant) const override;
+  bool adds_pixels_apart() const override { return false; }
+  int64_t conventions_number() const override;
 
-  std::unique_ptr<Cache> new_cache() const override;
   Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
                   Cache& cache) const override;
+  Uncertain narrowed_addend(const Narrowing& narrowing, const Uncertain& weight, double go,
+                            double factor) const override;
   Addends addends(const ElementId& id, Cache& cache) const override;
+  std::vector<SharedFactor> shared_factors() const override;
+  std::vector<FactorArithmetic> factor_arithmetics() const override;
+  KnownAdditions known(std::string_view kernel) const override;
 
-  int64_t family_of(Gradient gradient, int64_t flat) const override;
-  int64_t samples_of_family() const override { return Q * P; }
-  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
-  int64_t weights_of(Gradient gradient, int64_t flat) const override;
-  std::unique_ptr<Additions> additions(Gradient gradient) const override;
-
-  bool visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
-                    const VisitInput& visit) const override;
   bool visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
-
   std::vector<Intermediate> intermediates() const override;
-  int64_t sample_count() const override { return B * Q * M * L * P; }
   std::vector<double> numbers_of(const Intermediate& tensor, int64_t first, int64_t count, msda_mode mode,
                                  int threads) const override;
-  std::vector<NamedAddend> named_addends(const ElementId& id, Cache& cache) const override;
   double scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const override;
 
   std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
@@ -113,20 +114,14 @@ struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
   void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
   std::unique_ptr<DeviceCall> device_call(const msda_options& options, std::span<const Tensor> results) const override;
 
-  std::vector<NamedTensor> all_inputs() const override;
-  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  void take_shapes(std::span<const OwnedTensor> inputs) override;
   std::vector<Cut> cuts() const override;
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
   std::vector<Image> images() const override;
-  Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
-  Inputs merged_channels() const override;
-
-  Loss loss_at(const ElementId& id, double x) const override;
-  std::optional<size_t> moved_axis(const ElementId& id) const override;
+  Inputs cropped(size_t number, size_t side, int64_t first, int64_t count) const override;
 
   Slices slices(const CallSizes& sizes) const override;
-  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
   std::vector<int64_t> normalized_together(size_t input) const override;
   std::vector<Arithmetic> arithmetics() const override;
   double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const override;
@@ -134,12 +129,14 @@ struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
   std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
 
   std::string operator_name() const override { return "msda"; }
+  int64_t launch_index(int64_t sample) const override { return sample / (P * L * M) % Q; }
+  const char* launch_index_name() const override { return MsdaDimension::kQuery.name(); }
+  std::string text_of_sample(int64_t sample) const override;
   std::optional<PythonSamples> samples_in_python() const override;
   std::vector<Convention> convention_values() const override;
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
-  std::shared_ptr<const Call> outline() const override;
 
   const char* dialect() const override { return msda_dialect_name(conventions.dialect); }
   std::shared_ptr<const Call> in_dialect(const std::string& name) const override;
@@ -150,43 +147,8 @@ struct MsdaCall final : Call, Stages, Kernels, Forward, Hypotheses, Dialects {
   std::shared_ptr<const Call> with(const Conventions& changed) const;
   std::shared_ptr<const Call> in_dialect(msda_dialect dialect) const;
 
-  // From the tensors' shapes, which fit each other.
-  void take_sizes();
-
-  // Returns the sample of element `flat` of a gradient of samples, and the axis of grad_sampling_locations.
-  SampleId sample_of(Gradient gradient, int64_t flat) const;
-  int axis_of(Gradient gradient, int64_t flat) const;
-  PixelId pixel_of(int64_t flat) const;
-  const LevelSize& level_of(const SampleId& sample) const { return levels[static_cast<size_t>(sample.l)]; }
-};
-
-inline int64_t SampleId::flat(const MsdaCall& call) const {
-  return (((b * call.Q + q) * call.M + m) * call.L + l) * call.P + p;
-}
-inline double SampleId::location(const MsdaCall& call, int axis) const {
-  return call.sampling_locations.at(2 * flat(call) + axis);
-}
-inline double SampleId::attention(const MsdaCall& call) const { return call.attention_weights.at(flat(call)); }
-inline int64_t SampleId::grad_output_row(const MsdaCall& call) const {
-  return ((b * call.Q + q) * call.M + m) * call.D;
-}
-
-// Element [b, s, m, d] of value and of grad_value.
-inline int64_t value_element(const MsdaCall& call, int64_t b, int64_t s, int64_t m, int64_t d) {
-  return ((b * call.S + s) * call.M + m) * call.D + d;
-}
-
-// Side of a level along an axis: 0 is x, 1 is y.
-inline int32_t side_of(const LevelSize& level, int axis) { return axis == 0 ? level.width : level.height; }
-
-struct MsdaDimension {
-  static constexpr Dimension::Description kDescriptions[] = {
-      {"batch", 0, false, false}, {"query", 1, false, false}, {"pixel", 2, false, false}, {"head", 3, false, false},
-      {"level", 4, false, true},  {"point", 5, false, false}, {"axis", 6, true, false},   {"channel", 7, false, false}};
-  // The pixel is that of the whole pyramid.
-  static constexpr Dimension kBatch{kDescriptions[0]}, kQuery{kDescriptions[1]}, kPixel{kDescriptions[2]},
-      kHead{kDescriptions[3]}, kLevel{kDescriptions[4]}, kPoint{kDescriptions[5]}, kAxis{kDescriptions[6]},
-      kChannel{kDescriptions[7]};
+ protected:
+  std::shared_ptr<SamplingCall> copy() const override { return std::make_shared<MsdaCall>(*this); }
 };
 
 // The call as the C ABI takes it, with any conventions. The tensors are views of the same memory.

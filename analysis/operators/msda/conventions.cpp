@@ -51,6 +51,10 @@ std::shared_ptr<const Call> MsdaCall::in_dialect(msda_dialect dialect) const {
   return with({dialect, conventions.padding, conventions.align_corners});
 }
 
+int64_t MsdaCall::conventions_number() const {
+  return (conventions.dialect * 2 + conventions.padding) * 2 + (conventions.align_corners ? 1 : 0);
+}
+
 std::vector<Alternative> MsdaCall::alternatives() const {
   std::vector<Alternative> all;
   for (const bool swapped : {false, true}) {

@@ -1,9 +1,10 @@
-#include "analysis/operators/msda/landing.h"
-
+// Where a location of deformable attention lands along one axis of a level, by dialect, and what it then reads.
 #include <algorithm>
 #include <cmath>
 
 #include "analysis/numbers/bounded.h"
+#include "analysis/numbers/rounded_real.h"
+#include "analysis/operators/msda/call.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {
@@ -60,49 +61,82 @@ Bounded rearranged_coordinate(const Conventions& conventions, const Bounded& loc
 
 }  // namespace
 
-Coordinate pixel_coordinate(const Conventions& conventions, double location, int32_t size, const Precision& precision) {
-  const Bounded at(location, precision), side(size);
+Coordinate MsdaCall::coordinate(const Axis& axis, const Precision& precision) const {
+  const Bounded at(axis.location, precision), side(axis.size);
   const Bounded pixel = kernels::pixel_coordinate(conventions.dialect, conventions.align_corners, at, side);
   const double error = std::max(pixel.error(), rearranged_coordinate(conventions, at, side).error());
-  return {pixel.value(), std::isfinite(location) ? error : 0};
+  return {pixel.value(), std::isfinite(axis.location) ? error : 0};
 }
 
-Landings landings(const Conventions& conventions, double location, int32_t size, const Precision& precision) {
-  const auto [exact, error] = pixel_coordinate(conventions, location, size, precision);
-  Landings result{land(conventions, exact, error, size)};
+Landings MsdaCall::landings(const Axis& axis, const Precision& precision) const {
+  const auto [exact, error] = coordinate(axis, precision);
+  Landings result{land(conventions, exact, error, axis.size)};
   if (!std::isfinite(exact) || !(error > 0)) return result;
-  const auto add = [&](const Landing& landing) {
+  const auto add_cell = [&](double low) {
+    const Landing landing = land_in_cell(conventions, exact, error, axis.size, low);
     if (std::ranges::find(result, landing) == result.end()) result.push_back(landing);
   };
   const double floor = std::floor(exact);
-  add(land_in_cell(conventions, exact, error, size,
-                   floor));  // a coordinate on a border may be clipped or skipped, or not
+  add_cell(floor);  // a coordinate on a border may be clipped or skipped, or not
   for (int step = 1; step <= kMostLandings; ++step) {
     // Boundaries are integers: the one above `exact` is floor + 1, the one below (or at) it is floor.
     const double above = floor + step, below = floor + 1 - step;
-    if (above <= exact + error) add(land_in_cell(conventions, exact, error, size, above));
-    if (below >= exact - error) add(land_in_cell(conventions, exact, error, size, below - 1));
+    if (above <= exact + error) add_cell(above);
+    if (below >= exact - error) add_cell(below - 1);
     if (static_cast<int>(result.size()) >= kMostLandings) break;
   }
   return result;
 }
 
-std::vector<Evaluation> evaluations(const Conventions& conventions, double location, int32_t size,
-                                    msda_dtype arithmetic) {
+std::vector<Evaluation> MsdaCall::evaluations(const Axis& axis, msda_dtype type) const {
   std::vector<Evaluation> result;
   const auto evaluate = [&]<class Real>(Real) {
-    const Real at = static_cast<Real>(location), side = static_cast<Real>(size);
+    const Real at = static_cast<Real>(axis.location), side = static_cast<Real>(axis.size);
     const Real written = kernels::pixel_coordinate(conventions.dialect, conventions.align_corners, at, side);
-    result.push_back({"as written", written, land(conventions, written, 0, size)});
+    result.push_back({"as written", written, land(conventions, written, 0, axis.size)});
     const Real contracted = kernels::contracted_coordinate(conventions.dialect, conventions.align_corners, at, side);
-    if (contracted != written) result.push_back({"contracted", contracted, land(conventions, contracted, 0, size)});
+    if (contracted != written) {
+      result.push_back({"contracted", contracted, land(conventions, contracted, 0, axis.size)});
+    }
   };
-  if (arithmetic == MSDA_FLOAT64) {
+  if (type == MSDA_FLOAT64) {
     evaluate(double{});
   } else {
     evaluate(float{});
   }
   return result;
+}
+
+Taps MsdaCall::taps(const Landing& landing, int32_t size) const {
+  if (landing.skipped) return {};
+  const auto pixel = [&](int upper) {
+    return kernels::corner_pixel(conventions.dialect, conventions.padding, landing.low, upper, size);
+  };
+  return {Tap{pixel(0), 1 - landing.fraction, -1}, Tap{pixel(1), landing.fraction, 1}};
+}
+
+Taps MsdaCall::computed_taps(const Axis& axis, msda_dtype type, int variant) const {
+  const auto& [dialect, padding, aligned] = conventions;
+  Taps taps;
+  with_real(type, [&]<class Real>(Real) {
+    const Real location = static_cast<Real>(axis.location), size = static_cast<Real>(axis.size), one(1);
+    Real pixel;
+    if (variant == kContracted || variant == kFusedFraction) {
+      pixel = kernels::contracted_coordinate(dialect, aligned, location, size);
+    } else if (variant == kWritten && dialect == MSDA_DEFORMABLE_DETR) {
+      // Its formula is fused by definition; a compiler that does not contract rounds the product.
+      pixel = location * size - Real(0.5);
+    } else {
+      pixel = kernels::pixel_coordinate(dialect, aligned, location, size);
+    }
+    const auto at = kernels::locate_pixel(dialect, padding, aligned, pixel, axis.size);
+    if (!at.sampled) return;
+    const Real fraction = variant == kFusedFraction ? fma(location, size - one, -floor(pixel)) : at.fraction;
+    const auto lower = kernels::corner_pixel(dialect, padding, at.low, 0, axis.size);
+    const auto upper = kernels::corner_pixel(dialect, padding, at.low, 1, axis.size);
+    taps = {Tap{lower, double(one - fraction)}, Tap{upper, double(fraction)}};
+  });
+  return taps;
 }
 
 }  // namespace msda::analysis

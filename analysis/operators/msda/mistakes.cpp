@@ -3,7 +3,9 @@
 
 #include <utility>
 
-#include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/call.h"
+#include "analysis/operators/sampling/contributions.h"
+#include "analysis/operators/sampling/reads.h"
 
 namespace msda::analysis {
 namespace {
@@ -12,70 +14,72 @@ constexpr const char* kCornerNames[] = {"(y0,x0)", "(y0,x1)", "(y1,x0)", "(y1,x1
 
 // Mistakes in the gradients of one sample.
 std::vector<Mistake> sample_mistakes(const MsdaCall& call, const ElementId& id, const Place& place,
-                                     const Element& exact, const Precision& precision) {
-  const SampleId sample = call.sample_of(id.gradient, id.flat);
+                                     const Element& exact, const Precisions& precisions, Cache& cache) {
+  const int64_t sample = call.sample_of(id.gradient, id.flat);
   const int axis = call.axis_of(id.gradient, id.flat);
-  const Landing &x = place[0], &y = place[1];
   const LevelSize& level = call.level_of(sample);
-  const CornerRows rows = corner_rows(call.conventions, level, x.low, y.low);
-  const auto with_rows = [&](const CornerRows& read_rows) {
-    return sample_element(call, sample, id.gradient, axis, x, y, read_rows, precision).value;
-  };
-  const double attention = sample.attention(call);
+  SampledImage pyramid = call.image_of(call.family_of_sample(sample));
+  Reads right = reads(call, pyramid, place, axis);
+  pyramid.first -= pyramid.step * level.start;
+  for (Read& read : right) {
+    if (read.pixel >= 0) read.pixel += level.start;
+  }
+  const double attention = call.factor_of(sample);
   std::vector<Mistake> mistakes;
-  if (id.gradient == MsdaGradient::kSamplingLocations) {
-    const double slope = axis == 0 ? x.slope : y.slope;
+  const auto add = [&](const std::string& text, const Reads& wrong) {
+    mistakes.push_back({text, call.sample_element(id, place, pyramid, wrong, precisions, nullptr, cache).value});
+  };
+  if (axis >= 0) {
+    const double slope = place[static_cast<size_t>(axis)].slope;
     if (attention != 0) mistakes.push_back({"the attention weight were not multiplied in", exact.value / attention});
     if (slope != 0) mistakes.push_back({"the level's size were not multiplied in", exact.value / slope});
-    const auto other_axis = sample_element(call, sample, id.gradient, 1 - axis, x, y, precision);
-    mistakes.push_back({"it were the gradient along the other axis", other_axis.value});
+    const ElementId across{id.gradient, id.flat + (axis == 0 ? 1 : -1), {}};
+    mistakes.push_back(
+        {"it were the gradient along the other axis", call.element(across, place, precisions, nullptr, cache).value});
   } else {
     mistakes.push_back({"the attention weight were multiplied in", exact.value * attention});
   }
-  for (size_t a = 0; a < 4; ++a) {
-    for (size_t b = a + 1; b < 4; ++b) {
-      CornerRows swapped = rows;
-      std::swap(swapped[a], swapped[b]);
-      mistakes.push_back(
-          {fmt::format("the corners {} and {} were swapped", kCornerNames[a], kCornerNames[b]), with_rows(swapped)});
+  for (size_t a = 0; a < right.size(); ++a) {
+    for (size_t b = a + 1; b < right.size(); ++b) {
+      Reads swapped = right;
+      std::swap(swapped[a].pixel, swapped[b].pixel);
+      add(fmt::format("the corners {} and {} were swapped", kCornerNames[a], kCornerNames[b]), swapped);
     }
   }
+  // Reads pixels of the pyramid that lie `step` after the right ones.
+  const auto add_moved = [&](const std::string& text, int64_t step) {
+    Reads moved = right;
+    bool inside = true;
+    for (Read& read : moved) {
+      if (read.pixel < 0) continue;
+      read.pixel += step;  // one before the pyramid reads 0
+      inside = inside && read.pixel >= -1 && read.pixel < call.S;
+    }
+    if (inside) add(text, moved);
+  };
   for (size_t l = 0; l < call.levels.size(); ++l) {
-    if (static_cast<int64_t>(l) == sample.l) continue;
-    CornerRows moved = rows;
-    bool inside = true;
-    for (int64_t& row : moved) {
-      if (row >= 0) row += call.levels[l].start - level.start;
-      inside = inside && row < call.S;
-    }
-    if (inside) mistakes.push_back({fmt::format("it read at the offset of level {}", l), with_rows(moved)});
+    if (&call.levels[l] == &level) continue;
+    add_moved(fmt::format("it read at the offset of level {}", l), call.levels[l].start - level.start);
   }
-  for (const int64_t step : {-1, 1}) {
-    CornerRows moved = rows;
-    bool inside = true;
-    for (int64_t& row : moved) {
-      if (row >= 0) row += step;
-      inside = inside && row >= -1 && row < call.S;
-    }
-    if (inside)
-      mistakes.push_back({fmt::format("it read one pixel {}", step < 0 ? "early" : "late"), with_rows(moved)});
-  }
+  for (const int64_t step : {-1, 1}) add_moved(fmt::format("it read one pixel {}", step < 0 ? "early" : "late"), step);
   return mistakes;
 }
 
 // Mistakes in the scatter sum.
-std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const PixelId& pixel, const Element& exact,
-                                    const Precision& precision, ContributionCache& cache) {
-  const auto contributions = cache.get(call.conventions, pixel.b, pixel.m, pixel.l, precision);
+std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const ElementId& id, const Element& exact,
+                                    const Precisions& precisions, Cache& cache) {
+  const Index at = kernels::index_of(call.image.shape, id.flat);
+  const SampledPixel pixel = call.pixel_at(id.flat / call.D);
+  const auto contributions = call.contributions(cache, pixel.family, precisions.coordinates);
   std::vector<Mistake> mistakes;
   double without_attention = 0, without_weights = 0;
-  for (const auto& addend : contributions->exact(pixel.s)) {
-    const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
-    const double go = call.grad_output.at(sample.grad_output_row(call) + pixel.d), attention = sample.attention(call);
+  for (const auto& addend : contributions->exact(pixel.pixel)) {
+    const int64_t sample = addend.sample();
+    const double go = call.grad_output.at(call.output_element(sample, at[3])), attention = call.factor_of(sample);
     const double contribution = addend.weight * go * attention;
     const auto text = [&](const char* what) {
-      return fmt::format("the contribution of query {}, point {}, corner {} were {}", addend.q, addend.p(),
-                         kCornerNames[addend.corner()], what);
+      return fmt::format("the contribution of {} {} were {}", call.text_of_sample(sample), kCornerNames[addend.tap()],
+                         what);
     };
     mistakes.push_back({text("missing"), exact.value - contribution});
     mistakes.push_back({text("added twice"), exact.value + contribution});
@@ -85,16 +89,12 @@ std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const PixelId& pixel, 
   mistakes.push_back({"the attention weights were not multiplied in", without_attention});
   mistakes.push_back({"the interpolation weights were not multiplied in", without_weights});
   mistakes.push_back({"everything were added twice", 2 * exact.value});
-  const int64_t within = pixel.s - call.levels[static_cast<size_t>(pixel.l)].start;
-  for (size_t l = 0; l < call.levels.size(); ++l) {
-    const auto& size = call.levels[l];
-    if (static_cast<int64_t>(l) == pixel.l || within >= int64_t{size.height} * size.width) continue;
-    PixelId elsewhere = pixel;
-    elsewhere.l = static_cast<int64_t>(l);
-    elsewhere.s = size.start + within;
-    const auto there = cache.get(call.conventions, pixel.b, pixel.m, elsewhere.l, precision);
+  for (int64_t l = 0; l < call.L; ++l) {
+    const LevelSize& size = call.levels[static_cast<size_t>(l)];
+    if (l == call.level_at(at[1]) || pixel.pixel >= int64_t{size.height} * size.width) continue;
+    const int64_t elsewhere = ((at[0] * call.S + size.start + pixel.pixel) * call.M + at[2]) * call.D + at[3];
     mistakes.push_back({fmt::format("it were the gradient of the same pixel of level {}", l),
-                        pixel_element(call, elsewhere, there->exact(elsewhere.s), precision).value});
+                        call.element({id.gradient, elsewhere, {}}, {}, precisions, nullptr, cache).value});
   }
   return mistakes;
 }
@@ -103,8 +103,9 @@ std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const PixelId& pixel, 
 
 std::vector<Mistake> MsdaCall::mistakes(const ElementId& id, const Place& place, const Element& exact,
                                         const Precision& precision, Cache& cache) const {
-  if (!id.gradient.scattered()) return sample_mistakes(*this, id, place, exact, precision);
-  return pixel_mistakes(*this, pixel_of(id.flat), exact, precision, static_cast<ContributionCache&>(cache));
+  const Precisions precisions{precision, precision};
+  if (!id.gradient.scattered()) return sample_mistakes(*this, id, place, exact, precisions, cache);
+  return pixel_mistakes(*this, id, exact, precisions, cache);
 }
 
 }  // namespace msda::analysis

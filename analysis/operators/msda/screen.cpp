@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/operators/msda/element.h"
 #include "analysis/operators/msda/loops.h"
 #include "kernels/sample.h"
 
@@ -84,13 +83,13 @@ void MsdaScreen::measure(const MsdaCall& call) {
   const auto& loops = screen_loops();
   pixel_norms_.resize(static_cast<size_t>(call.S));
   query_norms_.resize(static_cast<size_t>(call.Q));
-  loops.squares(floats(call.value), call.S, call.D, pixel_norms_.data());
+  loops.squares(floats(call.image), call.S, call.D, pixel_norms_.data());
   loops.squares(floats(call.grad_output), call.Q, call.D, query_norms_.data());
   for (float& norm : pixel_norms_) norm = std::sqrt(norm);
   for (float& norm : query_norms_) norm = std::sqrt(norm);
   float lowest = 0, highest = 0, lowest_weight = 0, highest_weight = 0;
   loops.extremes(floats(call.grad_output), call.grad_output.elements(), &lowest, &highest);
-  loops.extremes(floats(call.attention_weights), call.attention_weights.elements(), &lowest_weight, &highest_weight);
+  loops.extremes(floats(call.factors), call.factors.elements(), &lowest_weight, &highest_weight);
   largest_grad_output_ = std::max(-lowest, highest);
   nothing_negative_ = lowest >= 0 && lowest_weight >= 0;
 }
@@ -122,9 +121,9 @@ bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance&
   for (int64_t q = 0, i = 0; q < call.Q; ++q) {
     const int64_t first = (q * call.L + l) * call.P;
     for (int64_t p = 0; p < call.P; ++p, ++i) {
-      x_[static_cast<size_t>(i)] = floats(call.sampling_locations)[2 * (first + p)];
-      y_[static_cast<size_t>(i)] = floats(call.sampling_locations)[2 * (first + p) + 1];
-      attention_[static_cast<size_t>(i)] = floats(call.attention_weights)[first + p];
+      x_[static_cast<size_t>(i)] = floats(call.locations)[2 * (first + p)];
+      y_[static_cast<size_t>(i)] = floats(call.locations)[2 * (first + p) + 1];
+      attention_[static_cast<size_t>(i)] = floats(call.factors)[first + p];
     }
   }
   const bool float64 = expected_.mode == MSDA_MODE_FLOAT64;
@@ -219,7 +218,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
     const int32_t row = corner / 2 == 0 ? y.low : y.high, column = corner % 2 == 0 ? x.low : x.high;
     const bool read = row >= 0 && column >= 0;
     const int64_t pixel = level.size.start + int64_t{row} * level.size.width + column;
-    rows.corner[corner] = read ? floats(call.value) + pixel * call.D : nullptr;
+    rows.corner[corner] = read ? floats(call.image) + pixel * call.D : nullptr;
     norms[corner] = read ? kSlack * pixel_norms_[static_cast<size_t>(pixel)] : 0;
   }
   const double query = kSlack * query_norms_[static_cast<size_t>(q)];

@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "analysis/operators/msda/call.h"
-#include "analysis/operators/msda/element.h"
 #include "analysis/operators/msda/loops.h"
 #include "analysis/operators/msda/screen.h"
 #include "kernels/names.h"
@@ -28,20 +27,11 @@ Slices MsdaCall::slices(const CallSizes& sizes) const {
     throw std::invalid_argument(fmt::format("{} queries are too many to simulate", slice->Q));
   }
   const auto shaped = [](const Tensor& like, Index shape) { return Tensor{nullptr, like.dtype, std::move(shape)}; };
-  slice->value = shaped(value, {1, S, 1, D});
-  slice->sampling_locations = shaped(sampling_locations, {1, slice->Q, 1, L, P, 2});
-  slice->attention_weights = shaped(attention_weights, {1, slice->Q, 1, L, P});
+  slice->image = shaped(image, {1, S, 1, D});
+  slice->locations = shaped(locations, {1, slice->Q, 1, L, P, 2});
+  slice->factors = shaped(factors, {1, slice->Q, 1, L, P});
   slice->grad_output = shaped(grad_output, {1, slice->Q, 1, D});
   return {batches * heads, slice};
-}
-
-std::shared_ptr<const Call> MsdaCall::with_values(std::span<const Tensor> new_values) const {
-  auto call = std::make_shared<MsdaCall>(*this);
-  call->value = new_values[0];
-  call->sampling_locations = new_values[1];
-  call->attention_weights = new_values[2];
-  call->grad_output = new_values[3];
-  return call;
 }
 
 std::vector<int64_t> MsdaCall::normalized_together(size_t input) const {
@@ -68,41 +58,42 @@ bool MsdaCall::contracts(const Arithmetic& by) const {
 double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
   if (!contracts(by)) return Call::value_in(by, gradient, flat);
   const auto& [dialect, padding, align_corners] = conventions;
-  const SampleId sample = sample_of(gradient, flat);
-  const LevelSize& level = level_of(sample);
+  const int64_t sample = sample_of(gradient, flat);
+  const SampledImage read_image = image_of(family_of_sample(sample));
   const auto locate = [&](int axis) {
-    return kernels::locate_contracted(dialect, padding, align_corners, static_cast<float>(sample.location(*this, axis)),
-                                      side_of(level, axis));
+    const Axis at = axis_at(sample, read_image, axis);
+    return kernels::locate_contracted(dialect, padding, align_corners, static_cast<float>(at.location), at.size);
   };
   const auto x = locate(0), y = locate(1);
   if (!x.sampled || !y.sampled) return 0;
-  const CornerRows rows = corner_rows(conventions, level, x.low, y.low);
+  int64_t pixels[4];
+  kernels::corner_pixels(conventions, level_of(sample), y.low, x.low, pixels);
   // Widened once: the loops take float32.
   std::array<std::vector<float>, 5> widened;
-  const auto channels = [&](const Tensor& tensor, int64_t first, std::vector<float>& memory) {
+  const auto all_channels = [&](const Tensor& tensor, int64_t first, std::vector<float>& memory) {
     if (tensor.dtype == MSDA_FLOAT32) return static_cast<const float*>(tensor.data) + first;
     for (int64_t d = 0; d < D; ++d) memory.push_back(static_cast<float>(tensor.at(first + d)));
     return static_cast<const float*>(memory.data());
   };
   SampleRows read{};
   for (size_t corner = 0; corner < 4; ++corner) {
-    if (rows[corner] < 0) continue;
-    read.corner[corner] = channels(value, value_element(*this, sample.b, rows[corner], sample.m, 0), widened[corner]);
+    if (pixels[corner] < 0) continue;
+    const int64_t first = image_element(read_image.place_of(pixels[corner]), 0);
+    read.corner[corner] = all_channels(image, first, widened[corner]);
   }
-  read.grad_output = channels(grad_output, sample.grad_output_row(*this), widened[4]);
+  read.grad_output = all_channels(grad_output, output_element(sample, 0), widened[4]);
   read.channels = D;
   const auto sums = screen_loops().channel_totals(read, y.fraction, x.fraction);
   float result = sums.attention;
-  if (gradient == MsdaGradient::kSamplingLocations) {
-    const bool along_x = axis_of(gradient, flat) == 0;
-    result = kernels::location_gradient(along_x ? sums.x : sums.y, static_cast<float>(sample.attention(*this)),
-                                        along_x ? x.slope : y.slope);
+  if (const int axis = axis_of(gradient, flat); axis >= 0) {
+    result = kernels::location_gradient(axis == 0 ? sums.x : sums.y, static_cast<float>(factor_of(sample)),
+                                        axis == 0 ? x.slope : y.slope);
   }
-  return rounded_to(static_cast<double>(result), value.dtype);
+  return rounded_to(static_cast<double>(result), image.dtype);
 }
 
 std::unique_ptr<Screen> MsdaCall::screen(const Arithmetic& observed, const Arithmetic& expected) const {
-  for (const Tensor* tensor : {&value, &sampling_locations, &attention_weights, &grad_output}) {
+  for (const Tensor* tensor : {&image, &locations, &factors, &grad_output}) {
     if (tensor->dtype != MSDA_FLOAT32) return nullptr;
   }
   const auto with_conventions = [&](const Arithmetic& by) -> MsdaScreen::Arithmetic {

@@ -21,42 +21,6 @@ std::vector<int64_t> pixels_of(const MsdaCall& call, const std::vector<int64_t>&
 
 }  // namespace
 
-void MsdaCall::take_sizes() {
-  B = value.shape[0];
-  S = value.shape[1];
-  M = value.shape[2];
-  D = value.shape[3];
-  Q = sampling_locations.shape[1];
-  L = sampling_locations.shape[3];
-  P = sampling_locations.shape[4];
-  levels.clear();
-  int64_t start = 0;
-  for (int64_t l = 0; l < L; ++l) {
-    const auto height = static_cast<int32_t>(spatial_shapes.at(2 * l));
-    const auto width = static_cast<int32_t>(spatial_shapes.at(2 * l + 1));
-    levels.push_back({height, width, start});
-    start += int64_t{height} * width;
-  }
-}
-
-std::vector<NamedTensor> MsdaCall::all_inputs() const {
-  auto all = inputs();
-  all.insert(all.begin() + 1, {"spatial_shapes", spatial_shapes});
-  return all;
-}
-
-std::shared_ptr<const Call> MsdaCall::with_inputs(std::span<const OwnedTensor> given) const {
-  auto call = std::make_shared<MsdaCall>();
-  call->conventions = conventions;
-  call->value = tensor_named(given, "value").view();
-  call->spatial_shapes = tensor_named(given, "spatial_shapes").view();
-  call->sampling_locations = tensor_named(given, "sampling_locations").view();
-  call->attention_weights = tensor_named(given, "attention_weights").view();
-  call->grad_output = tensor_named(given, "grad_output").view();
-  call->take_sizes();
-  return call;
-}
-
 std::vector<Cut> MsdaCall::cuts() const {
   return {{"batch", "B", B}, {"head", "M", M},  {"query", "Q", Q},
           {"level", "L", L}, {"point", "P", P}, {"channel", "D", D}};
@@ -88,10 +52,9 @@ std::vector<Image> MsdaCall::images() const {
   return images;
 }
 
-Inputs MsdaCall::cropped(size_t image, size_t side, int64_t first, int64_t count) const {
-  const LevelSize& level = levels[image];
+Inputs MsdaCall::cropped(size_t number, size_t side, int64_t first, int64_t count) const {
+  const LevelSize& level = levels[number];
   const int axis = side == 0 ? 1 : 0;  // height is y
-  const auto old_size = side_of(level, axis), new_size = static_cast<int32_t>(count);
   Kept pixels{all_indices(B), {}, all_indices(M), all_indices(D)};
   for (int64_t s = 0; s < S; ++s) {
     const int64_t within = s - level.start;
@@ -103,31 +66,10 @@ Inputs MsdaCall::cropped(size_t image, size_t side, int64_t first, int64_t count
   for (const auto& [name, tensor] : all_inputs()) {
     smaller.push_back(sliced(name, tensor, std::string_view(name) == "value" ? pixels : whole_of(tensor)));
   }
-  OwnedTensor &shapes = smaller[1], &locations = smaller[2];
-  store_integer(shapes, static_cast<int64_t>(2 * image + side), count);
-  const CoordinateMap before = coordinate_map(old_size), after = coordinate_map(new_size);
-  if (after.factor == 0) return {};
-  for (int64_t i = 0; i < sample_count(); ++i) {
-    if (i / P % L != static_cast<int64_t>(image)) continue;
-    const double pixel = before.pixel(sampling_locations.at(2 * i + axis)) - static_cast<double>(first);
-    store(locations.bytes.data(), locations.dtype, 2 * i + axis, after.location(pixel));
-  }
+  store_integer(smaller[1], static_cast<int64_t>(2 * number + side), count);
+  const auto reads_it = [&](int64_t sample) { return &level_of(sample) == &level; };
+  if (!move_locations(smaller[2], axis, side_of(level, axis), first, count, reads_it)) return {};
   return smaller;
-}
-
-Inputs MsdaCall::merged_channels() const {
-  if (B * Q * M != 1) return {};
-  Inputs merged;
-  for (const auto& [name, tensor] : all_inputs()) merged.push_back(sliced(name, tensor, whole_of(tensor)));
-  merged[0] = OwnedTensor("value", value.dtype, {1, S, 1, 1});
-  for (int64_t s = 0; s < S; ++s) {
-    double sum = 0;
-    for (int64_t d = 0; d < D; ++d) sum += grad_output.at(d) * value.at(s * D + d);
-    store(merged[0].bytes.data(), value.dtype, s, sum);
-  }
-  merged[4] = OwnedTensor("grad_output", grad_output.dtype, {1, 1, 1, 1});
-  store(merged[4].bytes.data(), grad_output.dtype, 0, 1);
-  return merged;
 }
 
 }  // namespace msda::analysis

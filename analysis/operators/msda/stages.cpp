@@ -1,19 +1,17 @@
-#include "analysis/operators/msda/stages.h"
-
-#include <fmt/format.h>
-
+// The intermediate tensors of deformable attention's backward pass, which libmsda computes for whole queries.
 #include <algorithm>
 #include <stdexcept>
 
-#include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/call.h"
 
 namespace msda::analysis {
 namespace {
 
-const std::vector<std::string> kAxes{"x", "y"}, kCornerLabels{"y0,x0", "y0,x1", "y1,x0", "y1,x1"}, kOne{""};
+const std::vector<std::string> kAxes{"x", "y"}, kOne{""};
 
 Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
   using Of = MsdaGradient;
+  const std::vector<std::string> corners = call.tap_names();
   const std::vector<Gradient> of_sample{Of::kSamplingLocations, Of::kAttentionWeights};
   const auto make = [&](const std::vector<std::string>& components, std::optional<int64_t> channels,
                         const std::vector<Gradient>& shown_for) {
@@ -31,9 +29,9 @@ Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
       return cell;
     }
     case MSDA_STAGE_INTERPOLATION_WEIGHTS:
-      return make(kCornerLabels, {}, of_sample);
+      return make(corners, {}, of_sample);
     case MSDA_STAGE_CORNER_VALUES:
-      return make(kCornerLabels, call.D, of_sample);
+      return make(corners, call.D, of_sample);
     case MSDA_STAGE_SAMPLED_VALUE:
       return make(kOne, call.D, {Of::kAttentionWeights});
     case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
@@ -41,7 +39,7 @@ Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
     case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
       return make_gradient(kAxes, Of::kSamplingLocations);
     case MSDA_STAGE_VALUE_CONTRIBUTIONS:
-      return make(kCornerLabels, call.D, {Of::kValue});
+      return make(corners, call.D, {Of::kValue});
     case MSDA_STAGE_GRAD_VALUE:
       return make_gradient(kOne, Of::kValue);
     default:
@@ -49,8 +47,7 @@ Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
   }
 }
 
-}  // namespace
-
+// One stage of `count` queries of a batch from q on: the numbers of [count, M, L, P] samples.
 std::vector<double> stage_of_queries(const MsdaCall& call, int64_t b, int64_t q, int64_t count, msda_stage_id stage,
                                      msda_mode mode, int threads) {
   const AbiCall abi = abi_queries(call, b, q, count);
@@ -70,12 +67,7 @@ std::vector<double> stage_of_queries(const MsdaCall& call, int64_t b, int64_t q,
   return values;
 }
 
-std::vector<double> stage_of_sample(const MsdaCall& call, const SampleId& sample, msda_stage_id stage, msda_mode mode) {
-  const auto values = stage_of_queries(call, sample.b, sample.q, 1, stage, mode, 1);
-  const int64_t width = intermediate(call, stage).width();
-  const auto first = values.begin() + ((sample.m * call.L + sample.l) * call.P + sample.p) * width;
-  return {first, first + width};
-}
+}  // namespace
 
 std::vector<Intermediate> MsdaCall::intermediates() const {
   std::vector<Intermediate> all;
@@ -103,20 +95,6 @@ std::vector<double> MsdaCall::numbers_of(const Intermediate& tensor, int64_t fir
   return numbers;
 }
 
-std::vector<NamedAddend> MsdaCall::named_addends(const ElementId& id, Cache& cache) const {
-  const PixelId pixel = pixel_of(id.flat);
-  const auto found =
-      static_cast<ContributionCache&>(cache).get(conventions, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
-  std::vector<NamedAddend> addends;
-  for (const auto& addend : found->computed(pixel.s)) {
-    const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
-    addends.push_back({fmt::format("query {}, point {}, corner {}", addend.q, addend.p(),
-                                   kCornerLabels[static_cast<size_t>(addend.corner())]),
-                       sample.flat(*this), addend.corner() * D + pixel.d});
-  }
-  return addends;
-}
-
 double MsdaCall::scattered_value(const ElementId& id, msda_mode mode, Cache& cache) const {
   if (mode == MSDA_MODE_FLOAT64) {
     const Precision precision = Precision::of(arithmetic());
@@ -125,6 +103,20 @@ double MsdaCall::scattered_value(const ElementId& id, msda_mode mode, Cache& cac
   double sum = 0;
   for (const double addend : addends(id, cache).values) sum = rounded_to(sum + addend, arithmetic());
   return sum;
+}
+
+bool MsdaCall::visit_stages(const ElementId& id, const Precision&, Cache& cache, const VisitStage& visit) const {
+  if (id.gradient.scattered()) {
+    if (visit(msda_stage_name(MSDA_STAGE_VALUE_CONTRIBUTIONS), image_addends(id.flat, cache))) return true;
+    return visit(msda_stage_name(MSDA_STAGE_GRAD_VALUE), {scattered_value(id, MSDA_MODE_DETERMINISTIC, cache)});
+  }
+  const int64_t sample = sample_of(id.gradient, id.flat);
+  for (const Intermediate& tensor : intermediates()) {
+    const bool on_the_way = !tensor.gradient || tensor.gradient == id.gradient;
+    if (!on_the_way || tensor.stage >= MSDA_STAGE_VALUE_CONTRIBUTIONS) continue;
+    if (visit(tensor.name, numbers_of(tensor, sample, 1, MSDA_MODE_DETERMINISTIC, 1))) return true;
+  }
+  return false;
 }
 
 }  // namespace msda::analysis

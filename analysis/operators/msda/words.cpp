@@ -35,9 +35,8 @@ std::vector<std::string> MsdaCall::text_of_place(Gradient gradient, int64_t flat
   const Coordinates at = coordinates_of(gradient, flat);
   const auto text = [&](Dimension dimension) { return text_of(dimension, at[dimension.place()]); };
   if (gradient.scattered()) {
-    const PixelId pixel = pixel_of(flat);
-    const LevelSize& level = levels[static_cast<size_t>(pixel.l)];
-    const int64_t within = pixel.s - level.start;
+    const LevelSize& level = levels[static_cast<size_t>(at[Of::kLevel.place()])];
+    const int64_t within = at[Of::kPixel.place()] - level.start;
     return {text(Of::kBatch),
             text(Of::kLevel),
             fmt::format("row {}", within / level.width),
@@ -51,13 +50,8 @@ std::vector<std::string> MsdaCall::text_of_place(Gradient gradient, int64_t flat
   return texts;
 }
 
-std::shared_ptr<const Call> MsdaCall::outline() const {
-  auto copy = std::make_shared<MsdaCall>(*this);
-  for (Tensor* tensor :
-       {&copy->spatial_shapes, &copy->value, &copy->sampling_locations, &copy->attention_weights, &copy->grad_output}) {
-    tensor->data = nullptr;
-  }
-  return copy;
+std::string MsdaCall::text_of_sample(int64_t sample) const {
+  return fmt::format("query {}, point {}, corner", launch_index(sample), sample % P);
 }
 
 }  // namespace msda::analysis

@@ -13,7 +13,7 @@ namespace {
 
 // Checks input [N,C,(D,)H,W] and grid [N,(D,)H,W,2 or 3].
 void check_sizes(const analysis::GridSampleCall& call, const std::string& where) {
-  const analysis::Index &in = call.input.shape, &grid = call.grid.shape;
+  const analysis::Index &in = call.image.shape, &grid = call.locations.shape;
   const size_t rank = in.size();
   if ((rank != 4 && rank != 5) || grid.size() != rank || grid.back() != static_cast<int64_t>(rank) - 2) {
     throw BadInput(
@@ -30,8 +30,8 @@ void check_sizes(const analysis::GridSampleCall& call, const std::string& where)
     of_output.push_back(grid[i - 1]);
   }
   of_grid.push_back(grid.back());
-  check_tensor(call.input, in, "input", where);
-  check_tensor(call.grid, of_grid, "grid", where);
+  check_tensor(call.image, in, "input", where);
+  check_tensor(call.locations, of_grid, "grid", where);
   check_tensor(call.grad_output, of_output, "grad_output", where);
 }
 
@@ -52,8 +52,8 @@ std::shared_ptr<const analysis::Call> load_grid_sample(const CallSource& source)
   call->interpolation = *named;
   call->padding = *pads;
   call->align_corners = flag_of(invocation, "align_corners", where);
-  call->input = input("input");
-  call->grid = input("grid");
+  call->image = input("input");
+  call->locations = input("grid");
   call->grad_output = input("grad_output");
   check_sizes(*call, where);
   call->take_sizes();

@@ -25,10 +25,10 @@ std::shared_ptr<const analysis::Call> load_msda(const CallSource& source) {
   auto call = std::make_shared<analysis::MsdaCall>();
   call->conventions = {dialect_from(invocation.facts.dialect, where),
                        padding_from(invocation.facts.padding_mode, where), invocation.facts.align_corners};
-  call->value = input("value");
+  call->image = input("value");
   call->spatial_shapes = input("spatial_shapes");
-  call->sampling_locations = input("sampling_locations");
-  call->attention_weights = input("attention_weights");
+  call->locations = input("sampling_locations");
+  call->factors = input("attention_weights");
   call->grad_output = input("grad_output");
 
   // A call without results only checks the shapes against each other.

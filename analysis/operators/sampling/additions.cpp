@@ -1,0 +1,135 @@
+// The additions to the image's gradient.
+#include "analysis/model/additions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/operators/sampling/contributions.h"
+
+namespace msda::analysis {
+namespace {
+
+class SamplingAdditions final : public Additions {
+ public:
+  explicit SamplingAdditions(const SamplingCall& call) : call_(call), factors_(call.shared_factors()) {}
+
+  std::vector<std::string> factor_names() const override {
+    std::vector<std::string> names{"grad_output"};
+    for (const SharedFactor& factor : factors_) names.emplace_back(factor.name);
+    return names;
+  }
+  std::vector<FactorArithmetic> arithmetics() const override { return call_.factor_arithmetics(); }
+  KnownAdditions known(std::string_view kernel) const override { return call_.known(kernel); }
+  int64_t family_count() const override { return call_.family_count(); }
+
+  std::vector<SharedAddend> addends(int64_t family, const FactorArithmetic& arithmetic) const override {
+    std::vector<SharedAddend> all;
+    const SampledImage image = call_.image_of(family);
+    for (int64_t number = 0; number < call_.samples_of_family(); ++number) {
+      const int64_t sample = call_.sample_in(family, number);
+      call_.visit_computed_taps(
+          sample, image, arithmetic.type, arithmetic.variant,
+          [&](int64_t pixel, size_t tap, std::span<const double> weights) {
+            all.push_back({image.place_of(pixel), sample, static_cast<int32_t>(tap), factors_of(sample, weights)});
+          });
+    }
+    std::ranges::stable_sort(all, {}, &SharedAddend::target);
+    return all;
+  }
+
+  std::vector<int64_t> elements_of(int64_t target) const override {
+    std::vector<int64_t> elements;
+    for (int64_t c = 0; c < call_.channels; ++c) elements.push_back(call_.image_element(target, c));
+    return elements;
+  }
+
+  void channel_factors(int64_t sample, std::span<double> factors) const override {
+    for (size_t c = 0; c < factors.size(); ++c) {
+      factors[c] = call_.grad_output.at(call_.output_element(sample, static_cast<int64_t>(c)));
+    }
+  }
+
+  int64_t launch_index(int64_t sample) const override { return call_.launch_index(sample); }
+  const char* launch_index_name() const override { return call_.launch_index_name(); }
+  std::string name_of(const SharedAddend& addend) const override {
+    return call_.text_of_addend(addend.sample, static_cast<size_t>(addend.corner));
+  }
+
+ private:
+  std::array<double, kMostSharedFactors> factors_of(int64_t sample, std::span<const double> weights) const {
+    std::array<double, kMostSharedFactors> factors{1, 1, 1};
+    for (size_t i = 0; i < factors_.size(); ++i) {
+      const int axis = factors_[i].axis;
+      factors[i] = axis < 0 ? call_.factor_of(sample) : weights[static_cast<size_t>(axis)];
+    }
+    return factors;
+  }
+
+  const SamplingCall& call_;
+  const std::vector<SharedFactor> factors_;
+};
+
+}  // namespace
+
+std::unique_ptr<Additions> SamplingCall::additions(Gradient gradient) const {
+  if (!gradient.scattered()) return nullptr;
+  return std::make_unique<SamplingAdditions>(*this);
+}
+
+void SamplingCall::visit_computed_taps(int64_t sample, const SampledImage& read, msda_dtype type, int variant,
+                                       const VisitTap& visit) const {
+  std::array<Taps, 3> taps;
+  size_t count = 1;
+  for (int axis = 0; axis < axes_count; ++axis) {
+    Taps& along = taps[static_cast<size_t>(axis)];
+    along = computed_taps(axis_at(sample, read, axis), type, variant);
+    count *= along.size();
+  }
+  for (size_t number = 0; number < count; ++number) {
+    std::array<double, 3> weights{};
+    int64_t pixel = 0, step = 1;
+    size_t rest = number;
+    bool inside = true;
+    for (size_t axis = 0; axis < static_cast<size_t>(axes_count); ++axis) {
+      const Tap& tap = taps[axis][rest % taps[axis].size()];
+      rest /= taps[axis].size();
+      inside = inside && tap.pixel >= 0;
+      weights[axis] = tap.weight;
+      pixel += tap.pixel * step;
+      step *= read.sides[axis];
+    }
+    if (inside) visit(pixel, number, std::span(weights).first(static_cast<size_t>(axes_count)));
+  }
+}
+
+std::vector<std::string> SamplingCall::tap_names() const {
+  const int along = taps_along();
+  std::vector<std::string> names;
+  for (int z = 0; z < (axes_count == 3 ? along : 1); ++z) {
+    for (int y = 0; y < along; ++y) {
+      for (int x = 0; x < along; ++x) {
+        const std::string name = fmt::format("y{},x{}", y, x);
+        names.push_back(axes_count == 3 ? fmt::format("z{},{}", z, name) : name);
+      }
+    }
+  }
+  return names;
+}
+
+std::string SamplingCall::text_of_addend(int64_t sample, size_t tap) const {
+  return fmt::format("{} {}", text_of_sample(sample), tap_names()[tap]);
+}
+
+std::vector<NamedAddend> SamplingCall::named_addends(const ElementId& id, Cache& cache) const {
+  const SampledPixel at = pixel_at(without_channel(id.flat, image_step));
+  const auto found = contributions(cache, at.family, Precision::of(arithmetic()));
+  std::vector<NamedAddend> addends;
+  for (const auto& addend : found->computed(*this, at.pixel)) {
+    addends.push_back({text_of_addend(addend.sample(), addend.tap()), addend.sample(),
+                       static_cast<int64_t>(addend.tap()) * channels + channel_of(id.flat)});
+  }
+  return addends;
+}
+
+}  // namespace msda::analysis
