@@ -85,7 +85,9 @@ class SampleElement {
         precision_(precision),
         narrowing_(narrowing),
         sample_(call.sample_of(id.gradient, id.flat)),
-        image_(image) {
+        image_(image),
+        first_output_(call.output_element(sample_, 0)),
+        apart_(call.adds_pixels_apart()) {
     const int axis = call.axis_of(id.gradient, id.flat);
     if (axis < 0) return;
     const double own = given(narrowing, kAttentionWeights, call.factor_of(sample_));
@@ -116,7 +118,7 @@ class SampleElement {
     SumBound sum;
     for (int64_t c = 0; c < call_.channels; ++c) {
       const double g = given(narrowing_, kGradOutput, go(c));
-      if (std::isinf(g) && call_.adds_pixels_apart() && sign_is_open(c)) {
+      if (std::isinf(g) && apart_ && sign_is_open(c)) {
         element.may_be_nan = true;
         element.partials.add(0, INFINITY);
       }
@@ -133,8 +135,7 @@ class SampleElement {
       product *= place_[axis].error;
     }
     const double curvature = call_.interpolation == MSDA_BICUBIC ? 8 : 1;
-    element.from_coordinates +=
-        call_.adds_pixels_apart() ? magnitude_ * curvature * reach * reach : std::abs(twist_) * product;
+    element.from_coordinates += apart_ ? magnitude_ * curvature * reach * reach : std::abs(twist_) * product;
   }
 
   // Returns how far the element may be from the exact one if rounding may carry the sample anywhere.
@@ -146,7 +147,7 @@ class SampleElement {
   }
 
  private:
-  double go(int64_t c) const { return call_.grad_output.at(call_.output_element(sample_, c)); }
+  double go(int64_t c) const { return call_.grad_output.at(first_output_ + c * call_.output_step); }
   double value(const Read& read, int64_t c) const {
     return call_.image.at(call_.image_element(image_.place_of(read.pixel), c));
   }
@@ -157,14 +158,15 @@ class SampleElement {
     for (size_t i = 0; i < reads_.size(); ++i) {
       const Read& read = reads_[i];
       // What is left out but for NaN * 0.
-      if (read.pixel < 0 && call_.adds_pixels_apart() && std::isfinite(read.weight)) continue;
+      if (read.pixel < 0 && apart_ && std::isfinite(read.weight)) continue;
       const double v = read.pixel < 0 ? 0 : given(narrowing_, kValue, value(read, c));
       const double factor = g * scale_ * v;
-      const Uncertain term = SamplingCall::narrowed_term(narrowing_, {read.weight, 0}, factor);
+      const Uncertain term = narrowing_ == nullptr ? Uncertain{read.weight * factor, 0 * std::abs(factor)}
+                                                   : SamplingCall::narrowed_term(narrowing_, {read.weight, 0}, factor);
       sum.add(term.value, static_cast<int>(i), growth_ * at_least_1(g) * at_least_1(v));
       part += term.value;
       magnitude_ += std::abs(factor);
-      if (call_.adds_pixels_apart() || std::isfinite(factor)) {
+      if (apart_ || std::isfinite(factor)) {
         element.from_coordinates += term.error + std::abs(factor) * read.evaluated;
       }
       for (size_t axis = 0; axis < place_.size(); ++axis) by_[axis] += times(factor, read.by[axis]);
@@ -174,9 +176,7 @@ class SampleElement {
   }
 
   // Returns a term's derivative. Where kernels interpolate first, an infinite factor adds nothing to one that is 0.
-  double times(double factor, double derivative) const {
-    return derivative == 0 && !call_.adds_pixels_apart() ? 0 : factor * derivative;
-  }
+  double times(double factor, double derivative) const { return derivative == 0 && !apart_ ? 0 : factor * derivative; }
 
   // Returns whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where
   // an image is flat: the differences of its pixels are nearly 0.
@@ -199,6 +199,8 @@ class SampleElement {
   const Narrowing* narrowing_;
   int64_t sample_;
   const SampledImage& image_;
+  int64_t first_output_;  // of channel 0
+  bool apart_;
   double scale_ = 1, growth_ = 1;  // of the whole sum; of the error of a product of the other factors that underflows
   // Sums over the terms: their derivatives by the coordinates, by all of them together, and magnitudes.
   std::array<double, 3> by_{};
