@@ -125,6 +125,10 @@ class SampleElement {
       element.cancelled += std::abs(add_channel(c, g, element, sum));
     }
     element.take_sum(sum, precision_);
+    for (size_t i = 0; i < reads_.size(); ++i) {
+      for (size_t axis = 0; axis < place_.size(); ++axis) by_[axis] += times(totals_[i], reads_[i].by[axis]);
+      twist_ += times(totals_[i], reads_[i].twist);
+    }
   }
 
   // Adds what the coordinates' errors, together as large as `reach`, do to the element.
@@ -169,8 +173,7 @@ class SampleElement {
       if (apart_ || std::isfinite(factor)) {
         element.from_coordinates += term.error + std::abs(factor) * read.evaluated;
       }
-      for (size_t axis = 0; axis < place_.size(); ++axis) by_[axis] += times(factor, read.by[axis]);
-      twist_ += times(factor, read.twist);
+      totals_[i] += factor;
     }
     return part;
   }
@@ -204,6 +207,7 @@ class SampleElement {
   double scale_ = 1, growth_ = 1;  // of the whole sum; of the error of a product of the other factors that underflows
   // Sums over the terms: their derivatives by the coordinates, by all of them together, and magnitudes.
   std::array<double, 3> by_{};
+  std::array<double, 16> totals_{};  // of each read, without its weight
   double twist_ = 0, magnitude_ = 0;
 };
 
