@@ -5,15 +5,6 @@
 
 namespace msda::analysis {
 
-void SumBound::add(double term, int group, double growth) {
-  sum_ += term;
-  magnitude_ += std::abs(term);
-  squares_ += term * term;
-  groups_[static_cast<size_t>(group)] += term;
-  growths_ += growth;
-  ++terms_;
-}
-
 void SumBound::add(const SumBound& others) {
   sum_ += others.sum_;
   magnitude_ += others.magnitude_;

@@ -34,7 +34,14 @@ class SumBound {
 
   // `group`: one of 16 sets of terms that share a factor. `growth`: if a product of some factors underflows, the
   // other factors multiply its error by at most this; at least 1.
-  void add(double term, int group, double growth);
+  void add(double term, int group, double growth) {
+    sum_ += term;
+    magnitude_ += std::abs(term);
+    squares_ += term * term;
+    groups_[static_cast<size_t>(group)] += term;
+    growths_ += growth;
+    ++terms_;
+  }
   // The terms of another sum.
   void add(const SumBound& others);
 

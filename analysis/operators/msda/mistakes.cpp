@@ -27,7 +27,7 @@ std::vector<Mistake> sample_mistakes(const MsdaCall& call, const ElementId& id, 
   const double attention = call.factor_of(sample);
   std::vector<Mistake> mistakes;
   const auto add = [&](const std::string& text, const Reads& wrong) {
-    mistakes.push_back({text, call.sample_element(id, place, pyramid, wrong, precisions, nullptr, cache).value});
+    mistakes.push_back({text, call.value_of_reads(id, place, pyramid, wrong)});
   };
   if (axis >= 0) {
     const double slope = place[static_cast<size_t>(axis)].slope;

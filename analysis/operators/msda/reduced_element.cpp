@@ -35,7 +35,7 @@ std::array<Uncertain, 4> corner_factors(int axis, const Landing& x, const Landin
   return {negative(left), negative(right), left, right};
 }
 
-// Does the same as SamplingCall::sample_element(), for narrowings with inner steps.
+// Returns an element of a sample's gradient, for narrowings with inner steps.
 Element reduced_sample_element(const MsdaCall& call, const ElementId& id, const Place& place,
                                const Precision& precision, const Narrowing& narrowing) {
   constexpr double kWeightRoundings = 4, kSampleRoundings = 4;

@@ -95,11 +95,9 @@ struct SamplingCall : Call, Stages, Kernels, Forward, Hypotheses, SamplingArithm
   std::vector<std::string> tap_names() const;
   std::string text_of_addend(int64_t sample, size_t tap) const;
   int taps_along() const { return interpolation == MSDA_BILINEAR ? 2 : interpolation == MSDA_NEAREST ? 1 : 4; }
-  static Uncertain narrowed_term(const Narrowing* narrowing, const Uncertain& weight, double factor);
-  // Returns an element of a sample's gradient that reads these pixels: those of the place, or others, to compute what a
-  // fault would give.
-  Element sample_element(const ElementId& id, const Place& place, const SampledImage& read_image, const Reads& reads,
-                         const Precisions& precisions, const Narrowing* narrowing, Cache& cache) const;
+  // Returns the value of an element of a sample's gradient if the sample read these pixels, as a fault may have it.
+  double value_of_reads(const ElementId& id, const Place& place, const SampledImage& read_image,
+                        const Reads& reads) const;
   std::shared_ptr<const Contributions> contributions(Cache& cache, int64_t family, const Precision& precision,
                                                      const Narrowing* narrowing = nullptr) const;
 

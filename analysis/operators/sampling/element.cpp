@@ -16,6 +16,11 @@ double given(const Narrowing* narrowing, Step step, double input) {
   return narrowing == nullptr ? input : narrowing->round(step, input);
 }
 
+Uncertain narrowed_term(const Narrowing& narrowing, const Uncertain& weight, double factor) {
+  const Uncertain used = narrowing.round(kInterpolationWeights, weight);
+  return narrowing.round(kAddends, {used.value * factor, used.error * std::abs(factor)});
+}
+
 // Rounding goes farthest where all of them are added, and none cancels the others.
 void finish(TiedSum& ties, const Precision& precision) {
   SumBound all;
@@ -78,53 +83,64 @@ Element pixel_element(const SamplingCall& call, int64_t pixel, int64_t channel, 
 class SampleElement {
  public:
   SampleElement(const SamplingCall& call, const ElementId& id, const Place& place, const SampledImage& image,
-                const Reads& reads, const Precision& precision, const Narrowing* narrowing)
+                const Reads& reads, const Narrowing* narrowing)
       : call_(call),
         place_(place),
         reads_(reads),
-        precision_(precision),
         narrowing_(narrowing),
-        sample_(call.sample_of(id.gradient, id.flat)),
         image_(image),
-        first_output_(call.output_element(sample_, 0)),
+        first_output_(call.output_element(call.sample_of(id.gradient, id.flat), 0)),
         apart_(call.adds_pixels_apart()) {
+    for (size_t i = 0; i < reads.size(); ++i) {
+      if (reads[i].pixel >= 0) first_values_[i] = call.image_element(image.place_of(reads[i].pixel), 0);
+    }
     const int axis = call.axis_of(id.gradient, id.flat);
     if (axis < 0) return;
-    const double own = given(narrowing, kAttentionWeights, call.factor_of(sample_));
+    const double own = given(narrowing, kAttentionWeights, call.factor_of(call.sample_of(id.gradient, id.flat)));
     const double slope = place[static_cast<size_t>(axis)].slope;
     scale_ = own * slope;
     growth_ = at_least_1(own) * at_least_1(slope);
   }
 
-  int64_t sample() const { return sample_; }
+  // Returns the exact sum, without a bound.
+  double sum() const {
+    double sum = 0;
+    for (int64_t c = 0; c < call_.channels; ++c) {
+      const double factor = go(c) * scale_;
+      for (size_t i = 0; i < reads_.size(); ++i) {
+        if (!is_left_out(i)) sum += reads_[i].weight * (factor * value(i, c));
+      }
+    }
+    return sum;
+  }
 
   // Types of 16 bits overflow on the way to what fits, or is clipped to 0. Bounds the products and partial sums,
   // whatever their order.
   Partials partials() const {
     Partials partials;
     for (int64_t c = 0; c < call_.channels; ++c) {
-      for (const Read& read : reads_) {
-        if (read.pixel < 0) continue;
-        const double product = go(c) * value(read, c);
+      for (size_t i = 0; i < reads_.size(); ++i) {
+        if (reads_[i].pixel < 0) continue;
+        const double product = go(c) * value(i, c);
         // The weights of a bicubic sample change their signs within a cell.
-        const double sign = call_.interpolation == MSDA_BICUBIC ? 0 : product * read.weight * scale_;
+        const double sign = call_.interpolation == MSDA_BICUBIC ? 0 : product * reads_[i].weight * scale_;
         partials.add(sign, std::abs(product) * at_least_1(scale_));
       }
     }
     return partials;
   }
 
-  void add_terms(Element& element) {
+  void add_terms(const Precision& precision, Element& element) {
     SumBound sum;
     for (int64_t c = 0; c < call_.channels; ++c) {
       const double g = given(narrowing_, kGradOutput, go(c));
-      if (std::isinf(g) && apart_ && sign_is_open(c)) {
+      if (std::isinf(g) && apart_ && sign_is_open(c, precision)) {
         element.may_be_nan = true;
         element.partials.add(0, INFINITY);
       }
       element.cancelled += std::abs(add_channel(c, g, element, sum));
     }
-    element.take_sum(sum, precision_);
+    element.take_sum(sum, precision);
     for (size_t i = 0; i < reads_.size(); ++i) {
       for (size_t axis = 0; axis < place_.size(); ++axis) by_[axis] += times(totals_[i], reads_[i].by[axis]);
       twist_ += times(totals_[i], reads_[i].twist);
@@ -152,21 +168,21 @@ class SampleElement {
 
  private:
   double go(int64_t c) const { return call_.grad_output.at(first_output_ + c * call_.output_step); }
-  double value(const Read& read, int64_t c) const {
-    return call_.image.at(call_.image_element(image_.place_of(read.pixel), c));
+  double value(size_t read, int64_t c) const {
+    return reads_[read].pixel < 0 ? 0 : call_.image.at(first_values_[read] + c * call_.image_step);
   }
+  // Returns whether kernels leave out a read outside of the image. Its 0 times a weight of NaN is not left out.
+  bool is_left_out(size_t read) const { return reads_[read].pixel < 0 && apart_ && std::isfinite(reads_[read].weight); }
 
   // Returns the sum of a channel's terms.
   double add_channel(int64_t c, double g, Element& element, SumBound& sum) {
     double part = 0;
     for (size_t i = 0; i < reads_.size(); ++i) {
+      if (is_left_out(i)) continue;
       const Read& read = reads_[i];
-      // What is left out but for NaN * 0.
-      if (read.pixel < 0 && apart_ && std::isfinite(read.weight)) continue;
-      const double v = read.pixel < 0 ? 0 : given(narrowing_, kValue, value(read, c));
-      const double factor = g * scale_ * v;
+      const double v = given(narrowing_, kValue, value(i, c)), factor = g * scale_ * v;
       const Uncertain term = narrowing_ == nullptr ? Uncertain{read.weight * factor, 0 * std::abs(factor)}
-                                                   : SamplingCall::narrowed_term(narrowing_, {read.weight, 0}, factor);
+                                                   : narrowed_term(*narrowing_, {read.weight, 0}, factor);
       sum.add(term.value, static_cast<int>(i), growth_ * at_least_1(g) * at_least_1(v));
       part += term.value;
       magnitude_ += std::abs(factor);
@@ -183,12 +199,13 @@ class SampleElement {
 
   // Returns whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where
   // an image is flat: the differences of its pixels are nearly 0.
-  bool sign_is_open(int64_t c) const {
+  bool sign_is_open(int64_t c, const Precision& precision) const {
     double sum = 0, error = 0;
-    for (const Read& read : reads_) {
+    for (size_t i = 0; i < reads_.size(); ++i) {
+      const Read& read = reads_[i];
       if (read.pixel < 0) continue;
-      const double v = value(read, c);
-      const double added = static_cast<double>(reads_.size()) * precision_.unit * std::abs(read.weight);
+      const double v = value(i, c);
+      const double added = static_cast<double>(reads_.size()) * precision.unit * std::abs(read.weight);
       sum += read.weight * v;
       error += (read.moved() + read.evaluated + added) * std::abs(v);
     }
@@ -198,11 +215,10 @@ class SampleElement {
   const SamplingCall& call_;
   const Place& place_;
   const Reads& reads_;
-  const Precision& precision_;
   const Narrowing* narrowing_;
-  int64_t sample_;
   const SampledImage& image_;
-  int64_t first_output_;  // of channel 0
+  int64_t first_output_;                    // of channel 0
+  std::array<int64_t, 16> first_values_{};  // of channel 0, of each read
   bool apart_;
   double scale_ = 1, growth_ = 1;  // of the whole sum; of the error of a product of the other factors that underflows
   // Sums over the terms: their derivatives by the coordinates, by all of them together, and magnitudes.
@@ -213,35 +229,14 @@ class SampleElement {
 
 }  // namespace
 
-Element SamplingCall::sample_element(const ElementId& id, const Place& place, const SampledImage& read_image,
-                                     const Reads& reads, const Precisions& precisions, const Narrowing* narrowing,
-                                     Cache& cache) const {
-  SampleElement sampled(*this, id, place, read_image, reads, precisions.rest, narrowing);
-  Element element;
-  double reach = 0;
-  for (const Landing& landing : place) reach += landing.error;
-  if (precisions.rest.bits < Precision::of(MSDA_FLOAT32).bits) element.partials = sampled.partials();
-  // Where clipped, a NaN times the slope of 0 is still a NaN.
-  if (std::isfinite(reach) && (reads.empty() || interpolation == MSDA_NEAREST)) return element;
-  sampled.add_terms(element);
-  if (std::isfinite(reach)) {
-    sampled.add_errors_of_coordinates(reach, element);
-  } else {
-    const auto found = contributions(cache, family_of_sample(sampled.sample()), precisions.coordinates, narrowing);
-    element.from_coordinates = sampled.change_anywhere(found->largest_input(), axis_of(id.gradient, id.flat));
-  }
-  return element;
-}
-
-Uncertain SamplingCall::narrowed_term(const Narrowing* narrowing, const Uncertain& weight, double factor) {
-  const Uncertain used = narrowing == nullptr ? weight : narrowing->round(kInterpolationWeights, weight);
-  const Uncertain term{used.value * factor, used.error * std::abs(factor)};
-  return narrowing == nullptr ? term : narrowing->round(kAddends, term);
+double SamplingCall::value_of_reads(const ElementId& id, const Place& place, const SampledImage& read_image,
+                                    const Reads& reads) const {
+  return SampleElement(*this, id, place, read_image, reads, nullptr).sum();
 }
 
 Uncertain SamplingCall::narrowed_addend(const Narrowing& narrowing, const Uncertain& weight, double go,
                                         double factor) const {
-  return narrowed_term(&narrowing, weight,
+  return narrowed_term(narrowing, weight,
                        narrowing.round(kGradOutput, go) * narrowing.round(kAttentionWeights, factor));
 }
 
@@ -260,10 +255,25 @@ Element SamplingCall::element(const ElementId& id, const Place& place, const Pre
     const auto found = contributions(cache, at.family, precisions.coordinates, narrowing);
     return pixel_element(*this, at.pixel, channel_of(id.flat), *found, precisions.rest, narrowing);
   }
-  const SampledImage read = image_of(family_of_sample(sample_of(id.gradient, id.flat)));
-  const Reads all =
-      reads(*this, read, place, axis_of(id.gradient, id.flat), weight_error(interpolation, precisions.rest));
-  return sample_element(id, place, read, all, precisions, narrowing, cache);
+  const int64_t family = family_of_sample(sample_of(id.gradient, id.flat));
+  const int axis = axis_of(id.gradient, id.flat);
+  const SampledImage read_image = image_of(family);
+  const Reads all = reads(*this, read_image, place, axis, weight_error(interpolation, precisions.rest));
+  SampleElement sampled(*this, id, place, read_image, all, narrowing);
+  Element element;
+  double reach = 0;
+  for (const Landing& landing : place) reach += landing.error;
+  if (precisions.rest.bits < Precision::of(MSDA_FLOAT32).bits) element.partials = sampled.partials();
+  // Where clipped, a NaN times the slope of 0 is still a NaN.
+  if (std::isfinite(reach) && (all.empty() || interpolation == MSDA_NEAREST)) return element;
+  sampled.add_terms(precisions.rest, element);
+  if (std::isfinite(reach)) {
+    sampled.add_errors_of_coordinates(reach, element);
+  } else {
+    const auto found = contributions(cache, family, precisions.coordinates, narrowing);
+    element.from_coordinates = sampled.change_anywhere(found->largest_input(), axis);
+  }
+  return element;
 }
 
 std::vector<double> SamplingCall::image_addends(int64_t flat, Cache& cache) const {
