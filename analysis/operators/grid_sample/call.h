@@ -64,6 +64,7 @@ struct GridSampleCall final : SamplingCall {
   };
   Taps computed_taps(const Axis& axis, msda_dtype type, int variant) const override;
   bool adds_pixels_apart() const override { return true; }
+  bool limits_weights_to_1() const override { return true; }
 
   Addends addends(const ElementId& id, Cache& cache) const override;
   bool has_narrow_kernels() const override { return true; }

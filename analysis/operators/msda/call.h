@@ -79,6 +79,7 @@ struct MsdaCall final : SamplingCall, Dialects {
   };
   Taps computed_taps(const Axis& axis, msda_dtype type, int variant) const override;
   bool adds_pixels_apart() const override { return false; }
+  bool limits_weights_to_1() const override { return false; }
   int64_t conventions_number() const override;
 
   Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,

@@ -35,6 +35,9 @@ class SamplingArithmetic {
   // Returns whether kernels multiply each pixel by grad_output and leave out what lies outside of the image. Others
   // interpolate first, zeros included.
   virtual bool adds_pixels_apart() const = 0;
+  // Returns whether bounds take weights, unless they are bicubic, to stay from 0 to 1. Where a compiler fuses the
+  // coordinate's product with the subtraction of the cell, a weight may lie beyond 1 by the coordinate's error.
+  virtual bool limits_weights_to_1() const = 0;
   // Distinguishes the conventions under which one cache serves the same tensors.
   virtual int64_t conventions_number() const { return 0; }
   // Returns an addend to the image's gradient, some steps of which may be rounded to fewer bits.

@@ -66,6 +66,8 @@ Element pixel_element(const SamplingCall& call, int64_t pixel, int64_t channel, 
       (is_tied ? ties.tied : ties.certain).push_back(whole.value);
       ties.from_rounding += whole.error;
     }
+    // What kernels that interpolate first compute on the way is not known.
+    if (!call.adds_pixels_apart()) continue;
     element.partials.add(std::isinf(factor) ? sign * factor : term.sign(),
                          std::max(1.0, std::abs(weight) + error) * std::abs(factor));
   }
@@ -263,7 +265,9 @@ Element SamplingCall::element(const ElementId& id, const Place& place, const Pre
   Element element;
   double reach = 0;
   for (const Landing& landing : place) reach += landing.error;
-  if (precisions.rest.bits < Precision::of(MSDA_FLOAT32).bits) element.partials = sampled.partials();
+  if (adds_pixels_apart() && precisions.rest.bits < Precision::of(MSDA_FLOAT32).bits) {
+    element.partials = sampled.partials();
+  }
   // Where clipped, a NaN times the slope of 0 is still a NaN.
   if (std::isfinite(reach) && (all.empty() || interpolation == MSDA_NEAREST)) return element;
   sampled.add_terms(precisions.rest, element);

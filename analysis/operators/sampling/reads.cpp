@@ -26,8 +26,9 @@ void add_reads(const SamplingCall& call, const SampledImage& image, const Place&
     const double off = std::abs(slope) * error;
     read.from_0 = std::min(so_far.from_0, std::abs(weight) - off);
     const double size = std::abs(weight), before = std::abs(so_far.weight);
-    // Others change their signs; these stay from 0 to 1.
-    const double more = is_cubic ? off + second : std::min(off, std::max(0.0, 1 - size));
+    // Cubic weights change their signs.
+    const double most = is_cubic || !call.limits_weights_to_1() ? INFINITY : std::max(0.0, 1 - size);
+    const double more = std::min(off + second, most);
     const double less = std::min(off + second, size);
     read.grows = so_far.grows * (size + more) + before * more;
     read.shrinks = so_far.shrinks * size + (before - so_far.shrinks) * less;
