@@ -32,8 +32,8 @@ class SamplingArithmetic {
   // Returns the same as kernels compute it, the weights only; none where a kernel skips the sample.
   static constexpr int kOurKernels = 0;
   virtual Taps computed_taps(const Axis& axis, msda_dtype type, int variant) const = 0;
-  // Returns whether kernels multiply each pixel by grad_output and leave out what lies outside of the image. Others
-  // interpolate first, zeros included.
+  // Returns whether kernels multiply each pixel by grad_output and leave out what lies outside of the image. Others add
+  // up the weighted pixels first, zeros included.
   virtual bool adds_pixels_apart() const = 0;
   // Returns whether bounds take weights, unless they are bicubic, to stay from 0 to 1. Where a compiler fuses the
   // coordinate's product with the subtraction of the cell, a weight may lie beyond 1 by the coordinate's error.

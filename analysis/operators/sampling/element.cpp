@@ -66,7 +66,7 @@ Element pixel_element(const SamplingCall& call, int64_t pixel, int64_t channel, 
       (is_tied ? ties.tied : ties.certain).push_back(whole.value);
       ties.from_rounding += whole.error;
     }
-    // What kernels that interpolate first compute on the way is not known.
+    // If kernels add up a sample's pixels first, what they compute on the way is not known.
     if (!call.adds_pixels_apart()) continue;
     element.partials.add(std::isinf(factor) ? sign * factor : term.sign(),
                          std::max(1.0, std::abs(weight) + error) * std::abs(factor));
@@ -196,7 +196,7 @@ class SampleElement {
     return part;
   }
 
-  // Returns a term's derivative. Where kernels interpolate first, an infinite factor adds nothing to one that is 0.
+  // Returns a term's derivative. Where kernels add up pixels first, an infinite factor adds nothing to one that is 0.
   double times(double factor, double derivative) const { return derivative == 0 && !apart_ ? 0 : factor * derivative; }
 
   // Returns whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where
