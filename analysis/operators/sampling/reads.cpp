@@ -3,47 +3,62 @@
 namespace msda::analysis {
 namespace {
 
-// Adds the reads of the axes from `axis` down to 0; `so_far` is the product of those above.
-void add_reads(const SamplingCall& call, const SampledImage& image, const Place& place, const std::array<Taps, 3>& taps,
-               int axis, int own, double rounding, const Read& so_far, Reads& all) {
-  if (axis < 0) {
-    all.push_back(so_far);
-    return;
-  }
+// A tap, and how far the error of the coordinate along its axis may move its weight.
+struct MovedTap {
+  int32_t pixel;
+  double weight, slope;     // for the gradient along the axis the weight is the slope
+  double size, more, less;  // its magnitude, and bounds on how much that grows and shrinks
+  double from_0;            // how far it stays from 0
+};
+using MovedTaps = boost::container::static_vector<MovedTap, 4>;
+
+MovedTaps moved_taps(const SamplingCall& call, const Landing& landing, int32_t side, bool is_sloped) {
   constexpr double kHalfCurve = 4;  // of cubic weights and of their slopes
   const bool is_cubic = call.interpolation == MSDA_BICUBIC;
-  const double error = place[static_cast<size_t>(axis)].error;
-  const double second = is_cubic ? kHalfCurve * error * error : 0;
-  for (const Tap& tap : taps[static_cast<size_t>(axis)]) {
-    // For the gradient along an axis the weight along it is the slope.
-    const double weight = axis == own ? tap.slope : tap.weight, slope = axis == own ? tap.curve : tap.slope;
-    Read read = so_far;
-    for (double& by : read.by) by *= weight;
-    read.by[static_cast<size_t>(axis)] = so_far.weight * slope;
-    read.twist *= slope;
-    read.weight *= weight;
-    read.pixel = read.pixel < 0 || tap.pixel < 0 ? -1 : read.pixel * image.sides[axis] + tap.pixel;
-    const double off = std::abs(slope) * error;
-    read.from_0 = std::min(so_far.from_0, std::abs(weight) - off);
-    const double size = std::abs(weight), before = std::abs(so_far.weight);
-    // Cubic weights change their signs.
-    const double most = is_cubic || !call.limits_weights_to_1() ? INFINITY : std::max(0.0, 1 - size);
-    const double more = std::min(off + second, most);
-    const double less = std::min(off + second, size);
-    read.grows = so_far.grows * (size + more) + before * more;
-    read.shrinks = so_far.shrinks * size + (before - so_far.shrinks) * less;
-    read.evaluated = so_far.evaluated * (size + more + rounding) + (before + so_far.grows) * rounding;
-    add_reads(call, image, place, taps, axis - 1, own, rounding, read, all);
+  const bool is_limited = !is_cubic && call.limits_weights_to_1();  // cubic weights change their signs
+  const double second = is_cubic ? kHalfCurve * landing.error * landing.error : 0;
+  MovedTaps moved;
+  for (const Tap& tap : call.taps(landing, side)) {
+    const double weight = is_sloped ? tap.slope : tap.weight, slope = is_sloped ? tap.curve : tap.slope;
+    const double size = std::abs(weight), off = std::abs(slope) * landing.error;
+    const double most = is_limited ? std::max(0.0, 1 - size) : INFINITY;
+    moved.push_back(
+        {tap.pixel, weight, slope, size, std::min(off + second, most), std::min(off + second, size), size - off});
   }
+  return moved;
+}
+
+// Returns a read of the axes from `axis` up, from that of those above it.
+Read read_along(const Read& above, const MovedTap& tap, size_t axis, int32_t side, double rounding) {
+  const double before = std::abs(above.weight);
+  const auto derivative = [&](size_t by) { return by == axis ? above.weight * tap.slope : above.by[by] * tap.weight; };
+  return {.pixel = above.pixel < 0 || tap.pixel < 0 ? -1 : above.pixel * side + tap.pixel,
+          .weight = above.weight * tap.weight,
+          .by = {derivative(0), derivative(1), derivative(2)},
+          .twist = above.twist * tap.slope,
+          .from_0 = std::min(above.from_0, tap.from_0),
+          .grows = above.grows * (tap.size + tap.more) + before * tap.more,
+          .shrinks = above.shrinks * tap.size + (before - above.shrinks) * tap.less,
+          .evaluated = above.evaluated * (tap.size + tap.more + rounding) + (before + above.grows) * rounding};
 }
 
 }  // namespace
 
 Reads reads(const SamplingCall& call, const SampledImage& image, const Place& place, int axis, double weight_error) {
-  std::array<Taps, 3> taps;
-  for (size_t i = 0; i < place.size(); ++i) taps[i] = call.taps(place[i], image.sides[i]);
-  Reads all;
-  add_reads(call, image, place, taps, call.axes_count - 1, axis, weight_error, Read{0, 1}, all);
+  Reads all{Read{0, 1}};
+  for (size_t along = place.size(); along-- > 0;) {
+    const int32_t side = image.sides[along];
+    const MovedTaps taps = moved_taps(call, place[along], side, axis == static_cast<int>(along));
+    const size_t count = all.size();
+    all.resize(count * taps.size(), boost::container::default_init);
+    // From the last one on, so that none is overwritten before it is read.
+    for (size_t i = count; i-- > 0;) {
+      const Read above = all[i];
+      for (size_t k = 0; k < taps.size(); ++k) {
+        all[i * taps.size() + k] = read_along(above, taps[k], along, side, weight_error);
+      }
+    }
+  }
   return all;
 }
 
