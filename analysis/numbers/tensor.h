@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kernels/elements.h"
@@ -31,6 +32,16 @@ struct Tensor {
     if (dtype == kernels::kUInt8) return static_cast<const uint8_t*>(data)[flat];
     return kernels::visit_dtype(
         dtype, [&](const auto* x) -> double { return kernels::widen(x[flat]); }, data);
+  }
+
+  // Reads to.size() elements of a floating-point type, `step` apart.
+  void read(int64_t first, int64_t step, std::span<double> to) const {
+    kernels::visit_dtype(
+        dtype,
+        [&](const auto* x) {
+          for (size_t i = 0; i < to.size(); ++i) to[i] = kernels::widen(x[first + static_cast<int64_t>(i) * step]);
+        },
+        data);
   }
 
   Index index_of(int64_t flat) const { return kernels::index_of(shape, flat); }

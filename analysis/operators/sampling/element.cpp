@@ -91,14 +91,20 @@ class SampleElement {
         reads_(reads),
         narrowing_(narrowing),
         image_(image),
-        first_output_(call.output_element(call.sample_of(id.gradient, id.flat), 0)),
+        channels_(static_cast<size_t>(call.channels)),
+        numbers_((reads.size() + 1) * channels_),
         apart_(call.adds_pixels_apart()) {
+    const int64_t sample = call.sample_of(id.gradient, id.flat);
+    const std::span rows(numbers_);
+    call.grad_output.read(call.output_element(sample, 0), call.output_step, rows.first(channels_));
     for (size_t i = 0; i < reads.size(); ++i) {
-      if (reads[i].pixel >= 0) first_values_[i] = call.image_element(image.place_of(reads[i].pixel), 0);
+      if (reads[i].pixel < 0) continue;
+      const int64_t first = call.image_element(image.place_of(reads[i].pixel), 0);
+      call.image.read(first, call.image_step, rows.subspan((i + 1) * channels_, channels_));
     }
     const int axis = call.axis_of(id.gradient, id.flat);
     if (axis < 0) return;
-    const double own = given(narrowing, kAttentionWeights, call.factor_of(call.sample_of(id.gradient, id.flat)));
+    const double own = given(narrowing, kAttentionWeights, call.factor_of(sample));
     const double slope = place[static_cast<size_t>(axis)].slope;
     scale_ = own * slope;
     growth_ = at_least_1(own) * at_least_1(slope);
@@ -107,7 +113,7 @@ class SampleElement {
   // Returns the exact sum, without a bound.
   double sum() const {
     double sum = 0;
-    for (int64_t c = 0; c < call_.channels; ++c) {
+    for (size_t c = 0; c < channels_; ++c) {
       const double factor = go(c) * scale_;
       for (size_t i = 0; i < reads_.size(); ++i) {
         if (!is_left_out(i)) sum += reads_[i].weight * (factor * value(i, c));
@@ -120,7 +126,7 @@ class SampleElement {
   // whatever their order.
   Partials partials() const {
     Partials partials;
-    for (int64_t c = 0; c < call_.channels; ++c) {
+    for (size_t c = 0; c < channels_; ++c) {
       for (size_t i = 0; i < reads_.size(); ++i) {
         if (reads_[i].pixel < 0) continue;
         const double product = go(c) * value(i, c);
@@ -134,7 +140,7 @@ class SampleElement {
 
   void add_terms(const Precision& precision, Element& element) {
     SumBound sum;
-    for (int64_t c = 0; c < call_.channels; ++c) {
+    for (size_t c = 0; c < channels_; ++c) {
       const double g = given(narrowing_, kGradOutput, go(c));
       if (std::isinf(g) && apart_ && sign_is_open(c, precision)) {
         element.may_be_nan = true;
@@ -163,29 +169,28 @@ class SampleElement {
   // Returns how far the element may be from the exact one if rounding may carry the sample anywhere.
   double change_anywhere(double largest_input, int axis) const {
     double total = 0;
-    for (int64_t c = 0; c < call_.channels; ++c) total += std::abs(go(c));
+    for (size_t c = 0; c < channels_; ++c) total += std::abs(go(c));
     // Twice half the size.
     return total * largest_input * image_.sides[axis] * most_weight(call_, /*sloped=*/true);
   }
 
  private:
-  double go(int64_t c) const { return call_.grad_output.at(first_output_ + c * call_.output_step); }
-  double value(size_t read, int64_t c) const {
-    return reads_[read].pixel < 0 ? 0 : call_.image.at(first_values_[read] + c * call_.image_step);
-  }
+  double go(size_t c) const { return numbers_[c]; }
+  double value(size_t read, size_t c) const { return numbers_[(read + 1) * channels_ + c]; }
   // Returns whether kernels leave out a read outside of the image. Its 0 times a weight of NaN is not left out.
   bool is_left_out(size_t read) const { return reads_[read].pixel < 0 && apart_ && std::isfinite(reads_[read].weight); }
 
   // Returns the sum of a channel's terms.
-  double add_channel(int64_t c, double g, Element& element, SumBound& sum) {
+  double add_channel(size_t c, double g, Element& element, SumBound& sum) {
+    const double scaled = g * scale_, growth = growth_ * at_least_1(g);
     double part = 0;
     for (size_t i = 0; i < reads_.size(); ++i) {
       if (is_left_out(i)) continue;
       const Read& read = reads_[i];
-      const double v = given(narrowing_, kValue, value(i, c)), factor = g * scale_ * v;
+      const double v = given(narrowing_, kValue, value(i, c)), factor = scaled * v;
       const Uncertain term = narrowing_ == nullptr ? Uncertain{read.weight * factor, 0 * std::abs(factor)}
                                                    : narrowed_term(*narrowing_, {read.weight, 0}, factor);
-      sum.add(term.value, static_cast<int>(i), growth_ * at_least_1(g) * at_least_1(v));
+      sum.add(term.value, static_cast<int>(i), growth * at_least_1(v));
       part += term.value;
       magnitude_ += std::abs(factor);
       if (apart_ || std::isfinite(factor)) {
@@ -201,7 +206,7 @@ class SampleElement {
 
   // Returns whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where
   // an image is flat: the differences of its pixels are nearly 0.
-  bool sign_is_open(int64_t c, const Precision& precision) const {
+  bool sign_is_open(size_t c, const Precision& precision) const {
     double sum = 0, error = 0;
     for (size_t i = 0; i < reads_.size(); ++i) {
       const Read& read = reads_[i];
@@ -219,8 +224,8 @@ class SampleElement {
   const Reads& reads_;
   const Narrowing* narrowing_;
   const SampledImage& image_;
-  int64_t first_output_;                    // of channel 0
-  std::array<int64_t, 16> first_values_{};  // of channel 0, of each read
+  size_t channels_;
+  std::vector<double> numbers_;  // by channel: of grad_output, then of each read, 0 outside of the image
   bool apart_;
   double scale_ = 1, growth_ = 1;  // of the whole sum; of the error of a product of the other factors that underflows
   // Sums over the terms: their derivatives by the coordinates, by all of them together, and magnitudes.
