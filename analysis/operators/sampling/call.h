@@ -8,6 +8,7 @@
 // order of additions and the forward pass follow from it.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,6 +96,7 @@ struct SamplingCall : Call, Stages, Kernels, Forward, Hypotheses, SamplingArithm
   std::vector<std::string> tap_names() const;
   std::string text_of_addend(int64_t sample, size_t tap) const;
   int taps_along() const { return interpolation == MSDA_BILINEAR ? 2 : interpolation == MSDA_NEAREST ? 1 : 4; }
+  size_t taps_count() const { return static_cast<size_t>(std::pow(taps_along(), axes_count)); }
   // Returns the value of an element of a sample's gradient if the sample read these pixels, as a fault may have it.
   double value_of_reads(const ElementId& id, const Place& place, const SampledImage& read_image,
                         const Reads& reads) const;

@@ -7,20 +7,37 @@
 #include "analysis/operators/sampling/reads.h"
 
 namespace msda::analysis {
+namespace {
+
+// Returns the family's locations, by axis, rounded by the narrowing. Reads one axis after the other, since processors
+// prefetch what lies at a constant distance.
+std::vector<std::vector<double>> locations_of(const SamplingCall& call, int64_t family, const Narrowing* narrowing) {
+  std::vector<std::vector<double>> all(static_cast<size_t>(call.axes_count));
+  for (size_t axis = 0; axis < all.size(); ++axis) {
+    all[axis].reserve(static_cast<size_t>(call.samples_of_family()));
+    for (int64_t number = 0; number < call.samples_of_family(); ++number) {
+      const double at = call.locations.at(call.sample_in(family, number) * call.axes_count + static_cast<int>(axis));
+      all[axis].push_back(narrowing == nullptr ? at : narrowing->round(kLocations, at));
+    }
+  }
+  return all;
+}
+
+}  // namespace
 
 Contributions::Contributions(const SamplingCall& call, int64_t family, const Precision& precision,
                              const Narrowing* narrowing)
     : family_(family), image_(call.image_of(family)) {
   const double rounding = weight_error(call.interpolation, precision);
   std::vector<Found> found;
-  std::vector<Landings> along(static_cast<size_t>(call.axes_count));
-  for (int64_t number = 0; number < call.samples_of_family(); ++number) {
-    const int64_t sample = call.sample_in(family, number);
-    for (int axis = 0; axis < call.axes_count; ++axis) {
-      const Axis where = call.rounded(call.axis_at(sample, image_, axis), narrowing);
-      along[static_cast<size_t>(axis)] = call.landings(where, precision);
+  found.reserve(static_cast<size_t>(call.samples_of_family()) * call.taps_count());
+  const auto locations = locations_of(call, family, narrowing);
+  std::vector<Landings> along(locations.size());
+  for (size_t number = 0; number < locations[0].size(); ++number) {
+    for (size_t axis = 0; axis < along.size(); ++axis) {
+      along[axis] = call.landings({locations[axis][number], image_.sides[axis], call.locations.dtype}, precision);
     }
-    add_sample(call, sample, along, rounding, found);
+    add_sample(call, call.sample_in(family, static_cast<int64_t>(number)), along, rounding, found);
   }
   exact_.sort(found, image_.pixels());
 }
