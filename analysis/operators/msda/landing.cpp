@@ -81,9 +81,10 @@ Landings MsdaCall::landings(const Axis& axis, const Precision& precision) const 
   for (int step = 1; step <= kMostLandings; ++step) {
     // Boundaries are integers: the one above `exact` is floor + 1, the one below (or at) it is floor.
     const double above = floor + step, below = floor + 1 - step;
-    if (above <= exact + error) add_cell(above);
-    if (below >= exact - error) add_cell(below - 1);
-    if (static_cast<int>(result.size()) >= kMostLandings) break;
+    const bool reaches_above = above <= exact + error, reaches_below = below >= exact - error;
+    if (reaches_above) add_cell(above);
+    if (reaches_below) add_cell(below - 1);
+    if ((!reaches_above && !reaches_below) || static_cast<int>(result.size()) >= kMostLandings) break;
   }
   return result;
 }
