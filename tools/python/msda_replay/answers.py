@@ -52,6 +52,7 @@ class StressResult(Answer):
     by_tensor: _Object
     by_source: _Object
     curve: Optional[_Object] = None
+    baseline: Optional[_Object] = None
     examples: List[_Object]
     interrupted: bool
 

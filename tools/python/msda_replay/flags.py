@@ -49,7 +49,15 @@ class _ReplayFlags(_ComparisonFlags, total=False):
     seed: Optional[int]
 
 
-class RunFlags(_ReplayFlags, total=False):
+class _FindingsFlags(TypedDict, total=False):
+    baseline: Optional[Path]
+    github: bool
+    junit: Optional[Path]
+    sarif: Optional[Path]
+    write_baseline: Optional[Path]
+
+
+class RunFlags(_ReplayFlags, _FindingsFlags, total=False):
     save_replays: Optional[Path]
     verbose: bool
 
@@ -81,7 +89,7 @@ class _SimulationFlags(_CallFlags, total=False):
     seed: Optional[int]
 
 
-class StressFlags(_SimulationFlags, total=False):
+class StressFlags(_SimulationFlags, _FindingsFlags, total=False):
     confidence: Optional[float]
     curve_runs: Optional[int]
     least_runs: Optional[int]
@@ -133,8 +141,7 @@ class ExportFlags(_ComparisonFlags, total=False):
     force: bool
 
 
-class SurveyFlags(Flags, total=False):
-    all: bool
+class MakeSurveyFlags(Flags, total=False):
     from_: Optional[int]
     kernel: Optional[str]
     label: Optional[str]
@@ -145,6 +152,14 @@ class SurveyFlags(Flags, total=False):
     runs: Optional[int]
     seconds: Optional[float]
     to: Optional[int]
+
+
+class ReadSurveyFlags(_FindingsFlags, total=False):
+    all: bool
+
+
+class SurveyFlags(MakeSurveyFlags, ReadSurveyFlags, total=False):
+    pass
 
 
 def refuse_unknown(owner: str, noun: str, given: Iterable[str], known: Iterable[str]) -> None:

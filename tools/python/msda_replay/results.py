@@ -1,7 +1,7 @@
 """What `msda-replay run` found, by the schema docs/run.schema.json."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Union, overload
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union, overload
 
 from . import operators
 from .answers import Answer
@@ -109,6 +109,7 @@ class RunResult(Answer):
     invocations: List[Dict[str, Any]]
     relaunched: Sequence[Dict[str, Any]] = ()
     not_replayed: Sequence[Dict[str, Any]] = ()
+    baseline: Optional[Dict[str, Any]] = None
 
     def __init__(self, capture: str, said: Said, page: Callable[[], Page]):
         super().__init__(said, page)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 from .answers import Answer
 from .command import CommandError, Said, ask, execute
 from .commands import report
-from .flags import Path, SurveyFlags, takes
+from .flags import MakeSurveyFlags, Path, ReadSurveyFlags, SurveyFlags, only, takes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,6 +51,7 @@ class Survey(Answer, Sequence[SurveyedKernel]):
     surveyed: int
     varied: int
     kernels: List[Dict[str, Any]]
+    baseline: Optional[Dict[str, Any]] = None
 
     def __init__(self, said: Said, capture: Optional[str]):
         super().__init__(said, None if capture is None else functools.partial(report, capture))
@@ -93,7 +94,7 @@ def survey(what: Union[Callable[..., Any], Path, Sequence[str]], *arguments: Any
         kept = os.fspath(output) if output is not None else None
         target = kept or os.path.join(folder, "survey.h5")
         try:
-            made = execute("survey", ["--", *command], {**flags, "force": True, "output": target})
+            made = execute("survey", ["--", *command], {**only(MakeSurveyFlags, flags), "force": True, "output": target})
         finally:
             _raise_failure(what, folder)
         # Read again, because the program's own text is among the command's.
@@ -101,7 +102,7 @@ def survey(what: Union[Callable[..., Any], Path, Sequence[str]], *arguments: Any
 
 
 def _read(path: Path, flags: SurveyFlags) -> Said:
-    return ask("survey", [os.fspath(path)], {"all": flags.get("all"), "timeout": flags.get("timeout")})
+    return ask("survey", [os.fspath(path)], {**only(ReadSurveyFlags, flags), "timeout": flags.get("timeout")})
 
 
 def _raise_failure(what: Any, folder: str) -> None:
