@@ -12,6 +12,9 @@ class Answer:
     """What a command found. `json` is all of it, `str()` the text that the command prints, `messages` are its warnings. A notebook
     shows the page of `report`, or a table if there is none. Several captures, or those of another kind, may have other keys."""
 
+    schema: str
+    version: str
+
     def __init__(self, said: Said, page: Optional[Callable[[], Page]] = None):
         self.json, self.messages = said.json, said.messages
         self._text, self._page = said.text, page
@@ -24,12 +27,13 @@ class Answer:
         return f"<{type(self).__name__}: {str(self).partition(chr(10))[0]}>"
 
     def _repr_html_(self) -> str:
+        shown = {name: value for name, value in self.json.items() if name not in Answer.__annotations__}
         if self._page:
             try:
                 return self._page()._repr_html_()
             except CommandError as error:  # no page shows it, or the capture is gone
-                return table({"page": str(error), **self.json})
-        return table(self.json)
+                return table({"page": str(error), **shown})
+        return table(shown)
 
 
 class StressResult(Answer):
