@@ -92,9 +92,11 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
-  // Large blocks go back to the system when they are freed; by default glibc keeps blocks of up to 32 MB.
+  // Large blocks go back to the system when they are freed; by default glibc keeps blocks of up to 32 MB. The heap of
+  // small ones grows and shrinks by much at a time: by 128 KiB, the system takes a fourth of a call's time for it.
   constexpr int kLarge = 1 << 20;
   mallopt(M_MMAP_THRESHOLD, kLarge);
+  mallopt(M_TOP_PAD, 64 * kLarge);
   keep_standard_descriptors();
   try {
     return parse_and_run(argc, argv);
