@@ -83,7 +83,7 @@ double InterpolateCall::computed_coordinate(const Resized& side, int64_t output,
   return by.variant == kContracted ? rounded(std::fma(ratio, at, -0.5)) : rounded(rounded(ratio * at) - 0.5);
 }
 
-double InterpolateCall::forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const {
+double InterpolateCall::forward_coordinate(const Resized& side, int64_t output, Variant by) const {
   return by == kWritten ? computed_coordinate(side, output, {"", MSDA_FLOAT32, kWritten})
                         : coordinate_of(side, output, Precision::of(MSDA_FLOAT32)).exact;
 }
@@ -106,7 +106,7 @@ int64_t InterpolateCall::last_end(const Resized& side) const {
   return within(std::ceil(static_cast<double>(end) - shift), side.out);
 }
 
-int64_t InterpolateCall::end_of(const Resized& side, int64_t boundary, ResizeVariant by) const {
+int64_t InterpolateCall::end_of(const Resized& side, int64_t boundary, Variant by) const {
   if (by == kInverse) return end_by_inverse(side, boundary);
   if (boundary <= 0) return 0;
   const int64_t last = by == kUnrounded ? last_end(side) : side.out;
@@ -116,7 +116,7 @@ int64_t InterpolateCall::end_of(const Resized& side, int64_t boundary, ResizeVar
   });
 }
 
-std::optional<int64_t> InterpolateCall::nearest_pixel(const Resized& side, int64_t output, ResizeVariant by) const {
+std::optional<int64_t> InterpolateCall::nearest_pixel(const Resized& side, int64_t output, Variant by) const {
   if (output >= end_of(side, side.in, by)) return std::nullopt;
   if (by != kInverse) return within(std::floor(forward_coordinate(side, output, by)), side.in - 1);
   return first_of(side.in, [&](int64_t pixel) { return end_by_inverse(side, pixel + 1) > output; });
@@ -124,7 +124,7 @@ std::optional<int64_t> InterpolateCall::nearest_pixel(const Resized& side, int64
 
 ResizeTaps InterpolateCall::nearest_taps(const Resized& side, int64_t output) const {
   ResizeTaps taps;
-  for (const ResizeVariant by : kNearestVariants) {
+  for (const Variant by : kNearestVariants) {
     const auto pixel = nearest_pixel(side, output, by);
     if (!pixel || std::ranges::find(taps, *pixel, &ResizeTap::pixel) != taps.end()) continue;
     // Element by element nearest.cpp says which of them an output pixel is added to.
@@ -164,7 +164,7 @@ ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double 
   return taps;
 }
 
-Readers InterpolateCall::readers(const Resized& side, int64_t pixel, ResizeVariant by) const {
+Readers InterpolateCall::readers(const Resized& side, int64_t pixel, Variant by) const {
   return {end_of(side, pixel, by), end_of(side, pixel + 1, by)};
 }
 

@@ -96,7 +96,7 @@ void InterpolateCall::send(int64_t sample, const FactorArithmetic& by, const Vis
     const int64_t output = rest % side.out;
     rest /= side.out;
     if (is_nearest()) {
-      const auto pixel = nearest_pixel(side, output, static_cast<ResizeVariant>(by.variant));
+      const auto pixel = nearest_pixel(side, output, static_cast<Variant>(by.variant));
       if (!pixel) return;
       along[axis] = {{*pixel, 1, 0}};
       continue;

@@ -17,12 +17,6 @@
 
 namespace msda::analysis {
 
-// How a coordinate is computed, or which output pixels are a pixel's: as PyTorch's kernels for CPUs write it, with a
-// fused multiply-add, by the inverse of the ratio as those for GPUs do in mode nearest, or without rounding.
-enum ResizeVariant : int { kWritten, kContracted, kInverse, kUnrounded };
-// The variants that mode nearest may use, the exact one first.
-inline constexpr ResizeVariant kNearestVariants[] = {kUnrounded, kWritten, kInverse};
-
 enum class ResizeMode { kNearest, kNearestExact, kLinear, kCubic };
 
 // The sizes and the factor of one axis of an image that is resized.
@@ -48,6 +42,12 @@ struct Readers {
 
 // The shape of grad_output fits; take_sizes() has been called.
 struct InterpolateCall final : ImageScatterCall {
+  // How a coordinate is computed, or which output pixels are a pixel's: as PyTorch's kernels for CPUs write it, with a
+  // fused multiply-add, by the inverse of the ratio as those for GPUs do in mode nearest, or without rounding.
+  enum Variant : int { kWritten, kContracted, kInverse, kUnrounded };
+  // The variants that mode nearest may use, the exact one first.
+  static constexpr Variant kNearestVariants[] = {kUnrounded, kWritten, kInverse};
+
   ResizeMode mode = ResizeMode::kLinear;
   bool align_corners = false;
   int axes_count = 2;
@@ -111,15 +111,15 @@ struct InterpolateCall final : ImageScatterCall {
   // Rounded as kernels compute it: to a type, of mode nearest to float32.
   double computed_coordinate(const Resized& side, int64_t output, const FactorArithmetic& by) const;
   // In mode nearest, returns the pixel that an output pixel is added to; none where kernels for GPUs leave it out.
-  std::optional<int64_t> nearest_pixel(const Resized& side, int64_t output, ResizeVariant by) const;
+  std::optional<int64_t> nearest_pixel(const Resized& side, int64_t output, Variant by) const;
   // In mode nearest, returns the first output pixel that is not before a boundary.
-  int64_t end_of(const Resized& side, int64_t boundary, ResizeVariant by) const;
+  int64_t end_of(const Resized& side, int64_t boundary, Variant by) const;
   // In mode nearest, returns end_of() the last pixel, without rounding.
   int64_t last_end(const Resized& side) const;
   // Returns the same before it is rounded up, as kernels for GPUs compute it: by the inverse of the ratio.
   float begin_by_inverse(const Resized& side, int64_t boundary) const;
   // In mode nearest, returns the output pixels that read a pixel.
-  Readers readers(const Resized& side, int64_t pixel, ResizeVariant by) const;
+  Readers readers(const Resized& side, int64_t pixel, Variant by) const;
   // Returns the taps of a coordinate that may be off by `error`; more pixels where rounding may land it in the next
   // cell.
   ResizeTaps taps(const Resized& side, double coordinate, double error, double unit) const;
@@ -129,7 +129,7 @@ struct InterpolateCall final : ImageScatterCall {
  private:
   std::vector<std::string> corner_names() const;
   // Computes the coordinate in mode nearest, for variants that begin with the output pixel.
-  double forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const;
+  double forward_coordinate(const Resized& side, int64_t output, Variant by) const;
   // Computes end_of() as kernels for GPUs do.
   int64_t end_by_inverse(const Resized& side, int64_t boundary) const;
 };

@@ -14,13 +14,13 @@
 namespace msda::analysis {
 namespace {
 
-constexpr size_t kWays = std::size(kNearestVariants);
+constexpr size_t kWays = std::size(InterpolateCall::kNearestVariants);
 
-// What a pixel adds up by each of kNearestVariants.
+// What a pixel adds up by each of InterpolateCall::kNearestVariants.
 class Ways {
  public:
   Ways(const InterpolateCall& call, const Resized& side, int64_t pixel) : pixel_(pixel) {
-    for (size_t i = 0; i < kWays; ++i) all_[i] = call.readers(side, pixel, kNearestVariants[i]);
+    for (size_t i = 0; i < kWays; ++i) all_[i] = call.readers(side, pixel, InterpolateCall::kNearestVariants[i]);
     for (const Readers& way : all_) {
       if (way.first != all_[0].first) disputed_ = std::min(way.first, all_[0].first);
     }
@@ -33,8 +33,9 @@ class Ways {
   int64_t output() const { return disputed_.value_or(all_[0].first); }
 
   // A landing's region is the first way that has its readers.
-  Landing landing(ResizeVariant by) const {
-    const Readers& read = all_[static_cast<size_t>(std::ranges::find(kNearestVariants, by) - kNearestVariants)];
+  Landing landing(InterpolateCall::Variant by) const {
+    const Readers& read = all_[static_cast<size_t>(std::ranges::find(InterpolateCall::kNearestVariants, by) -
+                                                   InterpolateCall::kNearestVariants)];
     Landing landing{};
     const auto same = std::ranges::find_if(all_, [&](const Readers& way) { return way == read; });
     landing.region = static_cast<int32_t>(same - all_.begin());
@@ -74,7 +75,7 @@ Coordinate InterpolateCall::coordinate(const Axis& axis, const Precision& precis
 Landings InterpolateCall::landings(const Axis& axis, const Precision&) const {
   const Ways ways = ways_of(*this, axis);
   Landings all;
-  for (const ResizeVariant by : kNearestVariants) {
+  for (const Variant by : kNearestVariants) {
     const Landing landing = ways.landing(by);
     if (std::ranges::find(all, landing) == all.end()) all.push_back(landing);
   }
