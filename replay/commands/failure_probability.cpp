@@ -5,6 +5,7 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "analysis/causes/finding.h"
 #include "replay/base/errors.h"
 #include "replay/base/state_file.h"
 #include "replay/base/stop_signals.h"
