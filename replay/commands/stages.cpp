@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "analysis/causes/finding.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/calls/damage.h"
@@ -54,10 +55,11 @@ Json own_stages_of(const OwnCall& call, const analysis::ElementId& element, cons
   for (const auto& read : call.stages_read(element)) {
     const bool drifts = !tolerance.holds(read.computed, read.value);
     if (drifts && first_drift.is_null()) first_drift = read.stage;
-    rows.push_back({{"stage", read.stage},
-                    {"component", read.place},
-                    {"values", {{"deterministic", number(read.computed)}, {"float64", number(read.value)}}},
-                    {"drifts", drifts}});
+    rows.push_back(
+        {{"stage", read.stage},
+         {"component", read.place},
+         {"values", {{"deterministic", analysis::number(read.computed)}, {"float64", analysis::number(read.value)}}},
+         {"drifts", drifts}});
   }
   return {{"tensor", name_of(element.gradient)},
           {"index", element.index},

@@ -13,6 +13,7 @@
 
 #include "recorder/capture/digest.h"
 #include "recorder/device/cubin.h"
+#include "recorder/tensors/tensor.h"
 #include "recorder/text/numbers.h"
 #include "replay/calls/loaded_call.h"
 
