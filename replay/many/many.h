@@ -34,9 +34,9 @@ using Report = std::function<void(std::vector<Outcome>&)>;
 using Complete = std::function<void(std::vector<Outcome>&)>;
 
 // Calls `task` for each capture of this rank, with options whose `capture` it is; it may throw. Then calls `complete`,
-// if there is one, on all ranks, and `report` with all outcomes on the first. Folders
-// stand for their captures (captures.h). Returns the exit status, the same on all ranks: bad input if a capture could
-// not be read, otherwise unavailable if one could not be judged here, otherwise drift if there is any.
+// if there is one, on all ranks, and `report` with all outcomes on the first. Folders stand for their captures
+// (captures.h). Returns the exit status, the same on all ranks: bad input if a capture could not be read, otherwise
+// unavailable if one could not be judged here, otherwise drift if there is any.
 int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& task,
                   const Report& report, const Complete& complete = {});
 

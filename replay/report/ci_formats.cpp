@@ -34,8 +34,6 @@ std::string xml(std::string_view text) {
   return with_escapes(text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
 }
 
-bool is_known(const Json& finding) { return finding["known"].get<bool>(); }
-
 // "cell_boundary in grad_value, kernel k, and 2 more"
 std::string titles_text(const std::vector<const Json*>& findings) {
   const std::string first = title_of(*findings.front());

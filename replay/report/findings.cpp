@@ -104,6 +104,8 @@ std::string label_of(const Json& finding) { return text_at(finding, "test") + ":
 
 }  // namespace
 
+bool is_known(const Json& finding) { return finding["known"].get<bool>(); }
+
 Json identity_of(const Json& finding) {
   Json identity;
   for (const char* name : kIdentity) identity[name] = text_at(finding, name);
@@ -171,10 +173,7 @@ void TrackedFindings::take(const std::vector<Json>& outcomes) {
   }
 }
 
-size_t TrackedFindings::count_known() const {
-  return static_cast<size_t>(
-      std::ranges::count_if(findings_, [](const Json& finding) { return finding["known"].get<bool>(); }));
-}
+size_t TrackedFindings::count_known() const { return static_cast<size_t>(std::ranges::count_if(findings_, is_known)); }
 
 Json TrackedFindings::comparison() const {
   Json json = {{"file", options_.baseline}, {"known", 0}, {"new", Json::array()}, {"gone", Json::array()}};
@@ -182,7 +181,7 @@ Json TrackedFindings::comparison() const {
   std::set<std::string> found;
   for (const Json& finding : findings_) {
     found.insert(line_of(identity_of(finding)));
-    if (!finding["known"].get<bool>()) json["new"].push_back(identity_of(finding));
+    if (!is_known(finding)) json["new"].push_back(identity_of(finding));
   }
   for (const Json& finding : known_) {
     if (!found.contains(line_of(finding))) json["gone"].push_back(finding);
@@ -235,7 +234,7 @@ void TrackedFindings::publish(std::vector<Json>& outcomes) const {
   if (!has_baseline()) return;
   std::set<std::string> with_new;  // captures
   for (const Json& finding : findings_) {
-    if (!finding["known"].get<bool>()) with_new.insert(text_at(finding, "capture"));
+    if (!is_known(finding)) with_new.insert(text_at(finding, "capture"));
   }
   for (Json& outcome : outcomes) {
     const bool is_covered = outcome["status"] == kDrift && !with_new.contains(text_at(outcome, "capture"));

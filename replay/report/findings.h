@@ -66,6 +66,8 @@ class TrackedFindings {
   std::vector<Json> findings_;
 };
 
+// Returns whether the baseline has one of TrackedFindings::all().
+bool is_known(const Json& finding);
 // Returns the members by which a finding is known.
 Json identity_of(const Json& finding);
 // "cell_boundary in grad_value, kernel ms_deform_attn"

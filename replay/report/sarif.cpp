@@ -59,7 +59,7 @@ Json result_of(const TrackedFindings& findings, const Json& finding) {
                                                    explaining_command(findings, finding)))},
                  {"locations", Json::array({location_of(finding)})},
                  {"partialFingerprints", {{"primaryLocationLineHash", replay::digest_of(identity_of(finding))}}}};
-  if (findings.has_baseline()) result["baselineState"] = finding["known"].get<bool>() ? "unchanged" : "new";
+  if (findings.has_baseline()) result["baselineState"] = is_known(finding) ? "unchanged" : "new";
   return result;
 }
 

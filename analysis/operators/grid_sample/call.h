@@ -56,12 +56,6 @@ struct GridSampleCall final : SamplingCall {
   Landings landings(const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
   Taps taps(const Landing& landing, int32_t size) const override;
-  // How a compiler may evaluate a coordinate, and the weights of it.
-  enum Variant : int {
-    kWritten = kOurKernels + 1,
-    kContracted,      // the coordinate's product and sum in one fused multiply-add
-    kFusedDifference  // the coordinate's product fused with the subtraction of the cell
-  };
   Taps computed_taps(const Axis& axis, msda_dtype type, int variant) const override;
   bool adds_pixels_apart() const override { return true; }
   bool limits_weights_to_1() const override { return true; }

@@ -55,7 +55,7 @@ std::vector<FactorArithmetic> MsdaCall::factor_arithmetics() const {
   std::vector<FactorArithmetic> all;
   const auto add = [&](msda_dtype type) {
     // Compilers contract.
-    if (aligned && triton) all.push_back({"fractions with fused multiply-adds", type, kFusedFraction});
+    if (aligned && triton) all.push_back({"fractions with fused multiply-adds", type, kFusedDifference});
     if (!aligned) all.push_back({"coordinates with fused multiply-adds", type, kContracted});
     all.push_back({"coordinates as written", type, kWritten});
   };

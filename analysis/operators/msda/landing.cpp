@@ -122,7 +122,7 @@ Taps MsdaCall::computed_taps(const Axis& axis, msda_dtype type, int variant) con
   with_real(type, [&]<class Real>(Real) {
     const Real location = static_cast<Real>(axis.location), size = static_cast<Real>(axis.size), one(1);
     Real pixel;
-    if (variant == kContracted || variant == kFusedFraction) {
+    if (variant == kContracted || variant == kFusedDifference) {
       pixel = kernels::contracted_coordinate(dialect, aligned, location, size);
     } else if (variant == kWritten && dialect == MSDA_DEFORMABLE_DETR) {
       // Its formula is fused by definition; a compiler that does not contract rounds the product.
@@ -132,7 +132,7 @@ Taps MsdaCall::computed_taps(const Axis& axis, msda_dtype type, int variant) con
     }
     const auto at = kernels::locate_pixel(dialect, padding, aligned, pixel, axis.size);
     if (!at.sampled) return;
-    const Real fraction = variant == kFusedFraction ? fma(location, size - one, -floor(pixel)) : at.fraction;
+    const Real fraction = variant == kFusedDifference ? fma(location, size - one, -floor(pixel)) : at.fraction;
     const auto lower = kernels::corner_pixel(dialect, padding, at.low, 0, axis.size);
     const auto upper = kernels::corner_pixel(dialect, padding, at.low, 1, axis.size);
     taps = {Tap{lower, double(one - fraction)}, Tap{upper, double(fraction)}};

@@ -29,8 +29,14 @@ class SamplingArithmetic {
 
   // Returns what a sample reads along an axis of `size` pixels if it landed there.
   virtual Taps taps(const Landing& landing, int32_t size) const = 0;
-  // Returns the same as kernels compute it, the weights only; none where a kernel skips the sample.
-  static constexpr int kOurKernels = 0;
+  // How kernels evaluate a coordinate and the weights: as ours do, as written, or as a compiler may.
+  enum Variant : int {
+    kOurKernels = 0,
+    kWritten,
+    kContracted,      // the coordinate's product and sum in one fused multiply-add
+    kFusedDifference  // the coordinate's product fused with the subtraction of the cell
+  };
+  // Returns taps as kernels compute them, the weights only; none where a kernel skips the sample.
   virtual Taps computed_taps(const Axis& axis, msda_dtype type, int variant) const = 0;
   // Returns whether kernels multiply each pixel by grad_output and leave out what lies outside of the image. Others add
   // up the weighted pixels first, zeros included.

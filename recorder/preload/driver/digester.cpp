@@ -48,7 +48,7 @@ void Digester::context_ends(cuda::Context context) noexcept {
 
 [[gnu::hot]] bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges,
                                    std::span<const uint8_t> before, cuda::Stream stream, bool hands_over,
-                                   std::string& failure) {
+                                   std::string& failure) noexcept try {
   if (ranges.size() > kMostRanges || digests.ranges_ + ranges.size() > kMostDigests) {
     failure = too_many_tensors();
     return false;
@@ -95,38 +95,28 @@ void Digester::context_ends(cuda::Context context) noexcept {
   digests.count_ = target.end;
   if (hands_over) digests.handed_over_ = target.end;
   return true;
+} catch (...) {
+  failure = "no memory";
+  return false;
 }
 
 Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure,
                         std::span<const uint8_t> before) noexcept {
   Digests digests;
-  try {
-    launch(digests, ranges, before, stream, /*hands_over=*/true, failure);
-  } catch (...) {
-    failure = "no memory";
-  }
+  launch(digests, ranges, before, stream, /*hands_over=*/true, failure);
   return digests;
 }
 
 [[gnu::hot]] Digests Digester::begin(std::span<const DeviceRange> ranges, cuda::Stream stream,
                                      std::string& failure) noexcept {
   Digests digests;
-  try {
-    launch(digests, ranges, {}, stream, /*hands_over=*/false, failure);
-  } catch (...) {
-    failure = "no memory";
-  }
+  launch(digests, ranges, {}, stream, /*hands_over=*/false, failure);
   return digests;
 }
 
 bool Digester::extend(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
                       std::string& failure) noexcept {
-  try {
-    return launch(digests, ranges, {}, stream, /*hands_over=*/true, failure);
-  } catch (...) {
-    failure = "no memory";
-  }
-  return false;
+  return launch(digests, ranges, {}, stream, /*hands_over=*/true, failure);
 }
 
 void Digester::finish(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream) noexcept {

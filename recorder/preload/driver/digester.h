@@ -88,7 +88,7 @@ class Digester {
   static constexpr size_t kSlots = 4096;
 
   bool launch(Digests& digests, std::span<const DeviceRange> ranges, std::span<const uint8_t> before,
-              cuda::Stream stream, bool hands_over, std::string& failure);
+              cuda::Stream stream, bool hands_over, std::string& failure) noexcept;
   void give_back(uint64_t* slot, uint64_t sequence);
 
   std::mutex mutex_;

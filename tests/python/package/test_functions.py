@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 import subprocess
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_the_attributes_are_the_keys_of_the_json(command):
         return [set(kind["properties"]) for kind in kinds]
 
     kinds = [keys for name in SCHEMAS_OF.get(command, (command,)) for keys in properties(SCHEMAS[f"{name}.schema.json"])]
-    stated = set(answers.Answer.__annotations__) | set(ANSWERS[command].__annotations__) | ({"capture"} if command in ("run", "survey") else set())
+    stated = set(get_type_hints(ANSWERS[command])) | ({"capture"} if command in ("run", "survey") else set())
     assert stated == set.intersection(*kinds) - {"tells"}  # a word that test_words.py does not let be a name
 
 

@@ -36,7 +36,7 @@ class Answer:
         return table(shown)
 
 
-class StressResult(Answer):
+class _SimulatedTest(Answer):
     capture: str
     invocation: int
     operator: str
@@ -48,6 +48,9 @@ class StressResult(Answer):
     slice: str
     seed: int
     inputs: _Object
+
+
+class StressResult(_SimulatedTest):
     content: str = ""
     failure_probability: _Object
     confidence: float
@@ -61,18 +64,7 @@ class StressResult(Answer):
     interrupted: bool
 
 
-class AdviseResult(Answer):
-    capture: str
-    invocation: int
-    operator: str
-    observed: str
-    against: str
-    evaluation: _Object
-    criterion: _Object
-    slices: int
-    slice: str
-    seed: int
-    inputs: _Object
+class AdviseResult(_SimulatedTest):
     as_it_is: _Object
     advised: _Object
     blind_spots: List[_Object]
