@@ -88,16 +88,16 @@ TEST_F(LaunchMemoTest, FindsEqualLaunchesAlone) {
 
 TEST_F(LaunchMemoTest, FindsTheKernelsLastLaunch) {
   EXPECT_EQ(find(kFirst), nullptr);
-  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), nullptr);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)).launch, nullptr);
   remember(kFirst);
   const auto last = remember(kFirst + 16);
   find(kFirst + 32);
-  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), last);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)).launch, last);
   find(kFirst, 0, 1, /*grid=*/2);
-  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), nullptr);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)).launch, nullptr);
   allocate(kSecond);
   find(kFirst + 32);
-  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)), nullptr);
+  EXPECT_EQ(memo_.find_alike(version_of_words(memory_)).launch, nullptr);
 }
 
 // What an earlier launch spares must change nothing: words that became addresses, moved, or are none any more.
@@ -174,6 +174,22 @@ TEST_F(LaunchMemoTest, IsNotSureOfMemoryThatNoDeviceHasYet) {
   find(kSecond);
   EXPECT_TRUE(look_up()->is_passing);
   EXPECT_EQ(find(kSecond), nullptr);
+}
+
+// What differs in many words hardly comes again; it is still the kernel's last launch.
+TEST_F(LaunchMemoTest, ForgetsLaunchesThatAreUnlikeTheirVariant) {
+  for (const size_t changes : {4U, 5U}) {
+    find(kFirst);
+    const uint64_t version = version_of_words(memory_);
+    const auto bytes = memo_.parameters();
+    auto launch = std::make_shared<FoundLaunch>(words_of({bytes.begin(), bytes.end()}, memory_));
+    launch->launches = &launches_;
+    launch->variant = &launches_.variant_of(launch->words, row_);
+    launch->changes.resize(changes);
+    memo_.keep(launch, version);
+    EXPECT_EQ(find(kFirst) != nullptr, changes == 4);
+    EXPECT_EQ(memo_.find_alike(version).launch, launch);
+  }
 }
 
 TEST_F(LaunchMemoTest, ForgetsWhenVariantsAreJoined) {

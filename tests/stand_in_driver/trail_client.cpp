@@ -227,25 +227,39 @@ class Program {
     for (CUstream& stream : streams) check(client_.api().cuStreamCreate(&stream, kStreamNonBlocking));
     CUevent event = nullptr;
     check(client_.api().cuEventCreate(&event, 0));
-    const CUdeviceptr to = client_.upload(std::vector<int>(16));
+    const CUdeviceptr to = client_.upload(std::vector<int>(16)), from = client_.upload(std::vector<int>(16));
     client_.wait_for_all();
-    const std::function<void(CUstream, CUstream)> ways[] = {
-        [](CUstream, CUstream) {},
-        [&](CUstream unit, CUstream another) {
-          check(client_.api().cuEventRecord(event, unit));
-          check(client_.api().cuStreamWaitEvent(another, event, 0));
+    // Each returns the stream that may write to the memory next.
+    const auto [first_stream, second_stream] = streams;
+    const std::function<CUstream()> ways[] = {
+        [&] { return first_stream; },
+        [&] {
+          check(client_.api().cuMemsetD8Async(to, 7, kBytes, first_stream));
+          return first_stream;
         },
-        [&](CUstream unit, CUstream) { check(client_.api().cuStreamSynchronize(unit)); },
-        [&](CUstream unit, CUstream) {
-          while (query_(unit) != CUDA_SUCCESS) {
+        [&] {
+          check(client_.api().cuMemcpyDtoDAsync_v2(to, from, kBytes, first_stream));
+          return first_stream;
+        },
+        [&] {
+          check(client_.api().cuEventRecord(event, first_stream));
+          check(client_.api().cuStreamWaitEvent(second_stream, event, 0));
+          return second_stream;
+        },
+        [&] {
+          check(client_.api().cuStreamSynchronize(first_stream));
+          return second_stream;
+        },
+        [&] {
+          while (query_(first_stream) != CUDA_SUCCESS) {
           }
+          return second_stream;
         }};
     int number = 0;
     for (int i = 0; i < times; ++i) {
       for (const auto& hand_over : ways) {
-        CUstream second = &hand_over == ways ? streams[0] : streams[1];
-        fill(to, 16, number, streams[0]);
-        hand_over(streams[0], second);
+        fill(to, 16, number, first_stream);
+        CUstream second = hand_over();
         fill(to, 16, number + 100, second);
         check(client_.api().cuStreamSynchronize(second));
         for (const int first : {number, number + 100}) say_host("over", numbers(16, first).data(), kBytes);

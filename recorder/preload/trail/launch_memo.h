@@ -39,7 +39,6 @@ struct FoundLaunch {
   bool has_notes = true;           // some of its memory gets rows of its own: fresh memory once, the host's each time
   bool may_write_anywhere = true;  // else only what it wrote before, as far as is known
   bool is_passing = false;         // the next equal launch may differ from it, and nothing shows that
-  std::vector<std::byte> key;      // by which LaunchMemo finds it
 };
 
 // Remembers what launches with equal parameters, kernel and configuration have in common, while the same memory is
@@ -49,34 +48,41 @@ class LaunchMemo {
   // Sets the launch that comes. `kernel` distinguishes kernels.
   void enter(const Launched& launched, const Layout& layout, std::span<const std::byte> is_read, const void* kernel);
   // Returns its parameters, with 0 for bytes that the kernel does not read. Empty if they are missing.
-  std::span<const std::byte> parameters() const { return std::span(key_).subspan(kHeader, bytes_); }
+  std::span<const std::byte> parameters() const { return std::span(key_).subspan(kHeader); }
   // Returns what is known of it; null if nothing is, or if that may be outdated. `words_version` is that of
   // version_of_words().
   std::shared_ptr<FoundLaunch> find(uint64_t words_version);
+  struct Alike {
+    std::shared_ptr<FoundLaunch> launch;
+    std::span<const std::byte> parameters;  // as parameters() returns them; valid until keep() or clear()
+  };
   // Returns the last launch of this kernel and configuration, whatever its parameters; null as find() does.
-  std::shared_ptr<FoundLaunch> find_alike(uint64_t words_version) const;
-  // Returns the parameters of a launch from find_alike(), as parameters() does of the one that comes.
-  std::span<const std::byte> parameters_of(const FoundLaunch& launch) const {
-    return std::span(launch.key).subspan(kHeader, bytes_);
-  }
+  Alike find_alike(uint64_t words_version) const;
   // keep() remembers this for the launch that comes, in place of what was known of it; forget() forgets that.
   void keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version);
   void forget();
   void clear();
 
  private:
-  static constexpr size_t kHeader = 64;  // bytes: the kernel and the configuration
+  static constexpr size_t kHeader = 40;  // bytes: the kernel and the configuration
+  // Equal hashes of 128 bits count as equal keys: reading the keys would take longer than all else.
+  using Hash = std::pair<uint64_t, uint64_t>;
+  static Hash hash_of(std::span<const std::byte> key);
   struct Entry {
+    uint64_t rest_of_hash;
     std::shared_ptr<FoundLaunch> launch;
     uint64_t words_version, launches_version;
     bool holds(uint64_t words_version_now) const;
   };
-  std::unordered_map<uint64_t, Entry> entries_, entries_before_;  // by the hash of the key
-  std::unordered_map<uint64_t, Entry> last_;                      // by the hash of the header
-  size_t size_ = 0;                                               // of the keys of entries_
-  std::vector<std::byte> key_;                                    // of the launch that comes
-  size_t bytes_ = 0;                                              // of its parameters
-  uint64_t hash_ = 0, hash_of_header_ = 0;
+  struct Last {
+    Entry entry;
+    std::vector<std::byte> parameters;
+  };
+  std::unordered_map<uint64_t, Entry> entries_, entries_before_;  // by the first half of the key's hash
+  std::unordered_map<uint64_t, Last> last_;                       // by that of the header's
+  size_t size_ = 0;                                               // of the parameters of entries_
+  std::vector<std::byte> key_;                                    // of the launch that comes: a header, parameters
+  Hash hash_, hash_of_header_;
 };
 
 }  // namespace msda::record

@@ -17,7 +17,12 @@ inline constexpr size_t kWord = sizeof(uint64_t);
 // Returns the word at this offset; bytes beyond the end count as 0.
 inline uint64_t word_in(std::span<const std::byte> bytes, size_t offset) {
   uint64_t word = 0;
-  std::memcpy(&word, bytes.data() + offset, std::min(kWord, bytes.size() - offset));
+  const size_t left = bytes.size() - offset;
+  if (left >= kWord) {  // copying a constant number of bytes is a single instruction, and each launch does it often
+    std::memcpy(&word, bytes.data() + offset, kWord);
+  } else {
+    std::memcpy(&word, bytes.data() + offset, left);
+  }
   return word;
 }
 

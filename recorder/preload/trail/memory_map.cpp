@@ -71,7 +71,7 @@ std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
     ++passing_;
     return region;
   }
-  if (no_addresses_.size() >= kMostRemembered) host_memory_changed();
+  if (no_addresses_.size() >= kMostRemembered) no_addresses_.clear();
   no_addresses_.insert(word);
   return std::nullopt;
 }

@@ -139,7 +139,7 @@ bool Trail::is_captured(cuda::Stream stream) {
 uint32_t Trail::caller_within_budget() {
   using std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kMost{150};
-  constexpr int kShare = 30;  // a thirtieth of the time
+  constexpr int kShare = 50;  // a fiftieth of the time
   const auto now = steady_clock::now();
   const steady_clock::duration most = kMost;
   for_callers_ = std::min(most, for_callers_ + (now - asked_for_caller_) / kShare);
@@ -293,14 +293,17 @@ std::shared_ptr<FoundLaunch> Trail::look_up(const Launched& launched, Function& 
   const RelaxedCapture relaxed;
   memory_.enter();
   const auto parameters = memo_.parameters();
-  const auto alike = memo_.find_alike(words_version);
-  const EarlierWords earlier =
-      alike != nullptr ? EarlierWords{memo_.parameters_of(*alike), &alike->words} : EarlierWords();
+  const auto [alike, earlier_parameters] = memo_.find_alike(words_version);
+  const EarlierWords earlier{earlier_parameters, alike != nullptr ? &alike->words : nullptr};
   auto launch = std::make_shared<FoundLaunch>(words_of({parameters.begin(), parameters.end()}, memory_, earlier));
   launch->may_write_anywhere = function.may_write_anywhere;
   if (alike != nullptr) {
     launch->row = alike->row;
     launch->launches = alike->launches;
+    if (launch->words.bytes == alike->words.bytes) {  // only addresses differ
+      launch->variant = alike->variant;
+      launch->changes = alike->changes;
+    }
     return launch;
   }
   launch->row.kernel = function.entry;
@@ -361,7 +364,8 @@ void Trail::after_launch(Ticket& ticket, cuda::Result result) noexcept {
         end(false);
       }
     }
-    collect();
+    constexpr uint64_t kSeldom = 8;  // looking takes longer than noting a row
+    if (row % kSeldom == 0 || ticket.learns != nullptr) collect();
   });
 }
 

@@ -43,7 +43,7 @@ size_t words_in(const std::vector<std::byte>& bytes) { return (bytes.size() + kW
 // Half a word may be a parameter of its own: PyTorch's fill has a size in the first half of a word and a value in the
 // other.
 constexpr size_t kHalf = kWord / 2;
-size_t halves_in(const std::vector<std::byte>& bytes) { return words_in(bytes) * 2; }
+constexpr uint64_t bits_of(size_t half) { return uint64_t{0xFFFF'FFFF} << (half % 2 * 8 * kHalf); }
 uint32_t half_in(const std::vector<std::byte>& bytes, size_t number) {
   return static_cast<uint32_t>(word_in(bytes, number / 2 * kWord) >> (number % 2 * 8 * kHalf));
 }
@@ -168,6 +168,7 @@ const WrittenParts* LaunchVariant::parts_for(uint64_t row) {
 std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const LaunchVariant& variant,
                                                                         const LaunchWords& words) {
   std::vector<std::pair<uint32_t, uint64_t>> changes;
+  if (words.bytes == variant.bytes) return changes;  // nearly all are
   for (size_t i = 0; i < words_in(words.bytes); ++i) {
     const uint64_t word = word_in(words.bytes, i * kWord);
     if (word != word_in(variant.bytes, i * kWord)) changes.emplace_back(i * kWord, word);
@@ -178,12 +179,9 @@ std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const La
 // Returns whether these parameters equal those of the variant's first launch, except for indifferent halves of words.
 bool LaunchVariant::has(const std::vector<std::byte>& words) const {
   if (words.size() != bytes.size()) return false;
-  for (size_t i = 0; i < words_in(bytes); ++i) {
-    if (word_in(bytes, i * kWord) == word_in(words, i * kWord)) continue;  // nearly all are
-    for (const size_t half : {2 * i, 2 * i + 1}) {
-      const bool is_other = half_in(bytes, half) != half_in(words, half);
-      if (is_other && (is_indifferent_.empty() || !is_indifferent_[half])) return false;
-    }
+  if (indifferent_.empty()) return words == bytes;
+  for (size_t i = 0; i < indifferent_.size(); ++i) {
+    if (((word_in(bytes, i * kWord) ^ word_in(words, i * kWord)) & ~indifferent_[i]) != 0) return false;
   }
   return true;
 }
@@ -193,12 +191,14 @@ bool LaunchVariant::has(const std::vector<std::byte>& words) const {
 // places hold one of two values, in ever new combinations. A size may be one of two as well, and what it decides may
 // have been in memory already: so it takes many launches, unless there are several values.
 bool LaunchVariant::is_seen_to_differ(size_t half, uint32_t value, bool is_of_address) {
-  constexpr size_t kEnoughValues = 3;
-  constexpr int kEnoughLaunches = 16;
-  auto& [values, launches] = seen_to_differ_[half];
-  const bool is_new = is_of_address || std::ranges::find(values, value) == values.end();
-  if (values.size() < kEnoughValues && is_new) values.push_back(value);
-  return ++launches >= kEnoughLaunches || values.size() >= kEnoughValues;
+  constexpr uint8_t kEnoughLaunches = 16;
+  seen_to_differ_.resize(2 * words_in(bytes));
+  auto& [values, count, launches] = seen_to_differ_[half];
+  const auto end = values.begin() + count;
+  const bool is_new = is_of_address || std::find(values.begin(), end, value) == end;
+  if (count < kEnoughValues && is_new) values[count++] = value;
+  if (launches < kEnoughLaunches) ++launches;
+  return launches >= kEnoughLaunches || count >= kEnoughValues;
 }
 
 // Two launches with other parameters write the same: then what differs in them does not decide what is written while
@@ -211,14 +211,14 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
     return false;
   constexpr int kMostOfRandom = 3;
   const bool is_same = are_same(joining.parts_, kind.parts_);
-  std::vector<bool> indifferent = kind.is_indifferent_;
-  indifferent.resize(halves_in(joining.bytes));
+  std::vector<uint64_t> indifferent = kind.indifferent_;
+  indifferent.resize(words_in(joining.bytes));
   int sizes = 0;
   bool are_seen = true, are_sizes = true;
-  for (size_t i = 0; i < halves_in(joining.bytes); ++i) {
+  for (size_t i = 0; i < 2 * indifferent.size(); ++i) {
     const uint32_t a = half_in(joining.bytes, i), b = half_in(kind.bytes, i);
-    if (a == b || indifferent[i]) continue;
-    indifferent[i] = true;
+    if (a == b || (indifferent[i / 2] & bits_of(i)) != 0) continue;
+    indifferent[i / 2] |= bits_of(i);
     const bool has_address = is_address(joining.bytes, i) || is_address(kind.bytes, i);
     if (!has_address && !may_be_size(a, b)) continue;
     are_sizes &= !has_address;
@@ -226,7 +226,7 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
     are_seen &= is_same && kind.is_seen_to_differ(i, a, is_address(joining.bytes, i));
   }
   if (!are_seen && !(draws_random_numbers_ && are_sizes && sizes <= kMostOfRandom)) return false;
-  kind.is_indifferent_ = std::move(indifferent);
+  kind.indifferent_ = std::move(indifferent);
   add_parts(kind.parts_, joining.parts_);
   kind.parts_entry.reset();
   return true;

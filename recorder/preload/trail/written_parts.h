@@ -2,9 +2,8 @@
 // nothing is copied.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,12 +83,13 @@ class LaunchVariant {
   std::vector<std::shared_ptr<LearntLaunch>> learning_;
   WrittenParts parts_;
   bool is_sparse_ = false;
-  std::vector<bool> is_indifferent_;  // halves of words by number; empty: none
+  std::vector<uint64_t> indifferent_;  // for each word, which of its bits are, in whole halves; empty: none
+  static constexpr size_t kEnoughValues = 3;
   struct OtherLaunches {
-    std::vector<uint32_t> values;
-    int count = 0;
+    std::array<uint32_t, kEnoughValues> values;
+    uint8_t count = 0, launches = 0;  // of the values, and of launches, as many as count
   };
-  std::map<size_t, OtherLaunches> seen_to_differ_;  // by half of a word that may be a size or an address
+  std::vector<OtherLaunches> seen_to_differ_;  // for each half of a word that may be a size or an address; or empty
   uint64_t bytes_to_compare_ = kBytesToCompare;
   int64_t launches_ = 0, learnt_ = 0;
   bool is_known_ = false, is_odd_ = false;  // odd: it writes addresses, or nothing can be learnt
