@@ -44,8 +44,8 @@ NOT_RUN = {
     r"(msda-replay (recover|recover .*)(SPOOL|CAPTURE\.spool|FILE\.spool))": "needs a recording that was killed; test_hostile.py kills one",
     r"msda-replay run msda-captures/test_msda\.py": "an example of what the plugin prints; test_pytest_plugin.py runs what it prints",
 }
-# Pages whose commands another test runs, all of them.
-ELSEWHERE = {"docs/tutorial.md": "test_tutorial.py", "docs/skill/SKILL.md": "test_tutorial.py"}
+# Pages whose commands another test runs, all of them, as regular expressions.
+ELSEWHERE = {r"docs/tutorial/\w+\.md": "test_tutorial.py", r"docs/skill/SKILL\.md": "test_tutorial.py"}
 PROGRAMS = {"msda-replay", "msda-record", "python3", "python", "pytest", "pip", "cmake", "ctest", "mpirun", "srun", "apt", "sudo"}
 INPUTS = ("CAPTURE", "CASE.h5", "CASE.npz", "FOLDER", "OLD.h5", "SPOOL", "small.h5", "SMALL", "msda_triton.h5", "nightly/", ".npz")
 TEST = """
@@ -164,7 +164,8 @@ def run(command, folder):
     return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
 
 
-SHOWN = {page: found for page in PAGES if (found := list(dict.fromkeys(commands_of(page)))) and str(page.relative_to(SOURCE)) not in ELSEWHERE}
+SHOWN = {page: found for page in PAGES if (found := list(dict.fromkeys(commands_of(page))))
+         and not any(re.fullmatch(pattern, str(page.relative_to(SOURCE))) for pattern in ELSEWHERE)}
 
 
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(SOURCE)))

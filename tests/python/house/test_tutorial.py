@@ -1,4 +1,4 @@
-"""The tutorial, done as it says: its commands in its order, with the exit status that it states."""
+"""The tutorials, done as they say: their commands in their order, with the exit status that they state, and what they print."""
 
 import json
 import os
@@ -7,15 +7,21 @@ import shutil
 
 import pytest
 from conftest import BUILD, SOURCE
-from support.follow_tutorial import follow, paste
+from support.follow_tutorial import commands_of, differs, follow, lacks, paste
 
-pytestmark = [pytest.mark.long, pytest.mark.pages("docs/tutorial.md (or docs/skill/SKILL.md)",
+pytestmark = [pytest.mark.long, pytest.mark.pages("the page of docs/tutorial/ in the test's name (or docs/skill/SKILL.md)",
                                 "copy what the command prints now into the page, and state its exit status")]
 
 SKILL = (SOURCE / "docs" / "skill" / "SKILL.md").read_text()
 
 
-def test_every_command_of_the_tutorial(tmp_path):
+TUTORIALS = sorted((SOURCE / "docs" / "tutorial").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_every_command_of_a_tutorial(page, tmp_path):
+    if missing := lacks(page):
+        pytest.skip(f"not installed here: {', '.join(missing)}")
     environment = {
         **os.environ,
         "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
@@ -23,7 +29,23 @@ def test_every_command_of_the_tutorial(tmp_path):
         "PYTEST_PLUGINS": "msda_replay.pytest_plugin",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    follow(SOURCE / "docs" / "tutorial.md", tmp_path, environment)
+    follow(page, tmp_path, environment)
+
+
+def test_tutorials_are_short_and_listed():
+    index = (SOURCE / "docs" / "tutorial.md").read_text()
+    assert {page.stem for page in TUTORIALS} == {"attention", "flaky_test", "own_kernel", "training"}
+    for page in TUTORIALS:
+        assert len(page.read_text().splitlines()) <= 160 and f"(tutorial/{page.name})" in index
+
+
+def test_what_a_page_shows_wrongly_is_seen():
+    """Not a test of nothing."""
+    block = "    $ msda-replay a  # exit status 1, numbers vary\n    x 1.5\n    ...\n    z\n    $ python3 b\n"
+    assert list(commands_of(block)) == [("msda-replay a", 1, True, ["x 1.5", "...", "z"]), ("python3 b", 0, False, [])]
+    assert not differs(["x 1.5", "...", "z"], "x 2e-7\ny\nz\n", True) and not differs(["1 passed in 0.10s"], "1 passed in 2.34s\n", False)
+    for shown, printed, vary in ((["x 1.5"], "x 2.5\n", False), (["x", "z"], "x\ny\nz\n", False), (["x"], "x\ny\n", True), (["y", "...", "x"], "x\ny\n", True)):
+        assert differs(shown, printed, vary)
 
 
 def test_every_command_of_the_skill(tmp_path, demo_capture, replay):

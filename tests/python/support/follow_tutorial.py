@@ -1,7 +1,8 @@
-"""follow_tutorial.py PAGE: does what docs/tutorial.md says, in an empty folder: its commands in their order, with the exit status that
-it states, and compares what they print with what the page quotes. Needs the commands and pytest, and nothing of this repository:
-tools/package/try runs it where a package is installed."""
+"""follow_tutorial.py PAGE...: does what pages of docs/tutorial/ say, each in an empty folder: their commands and changes in their order,
+with the exit status that they state, and compares what is printed with what the page shows. Needs the commands, pytest and what the page's
+programs import, and nothing of this repository: tools/package/try runs it where a package is installed."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -13,40 +14,55 @@ import tempfile
 import time
 
 LIMIT_SECONDS = 600  # of a command, also on a machine that does other work
-# What the page says of the outputs, in their words.
-QUOTED = ("1 failed, 99 passed", "test_backward[18]", "error[cell_boundary]: the reference is wrong in 1 element",
-          "recorded 40.77108, reference -52.1815758, float64 40.7710792", "first drift: cell",
-          "The test fails in 3.00 % (0.62 to 8.52) of runs: 3 of 100 simulated", "Q 1 (of 1000)",
-          "The test fails in 0.00 % (0.00 to 3.62) of runs: 0 of 100 simulated",
-          "It then finds 27 of 27 kinds of planted faults (100.0 %)", "100 passed")  # fmt: skip
+# A block of Python, which quotes a program or replaces a line of it, or a block of commands with what they print.
+STEP = re.compile(r"(?:^Replace `(.*)` in `(.*)` by\n\n)?^```python\n((?:.*\n)*?)```|^((?:    .*\n|\n(?=    ))+)", re.M)
+NUMBER = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{16}\b|-?\d[\d,.]*(?:e-?\d+)?")
+
+
+def commands_of(block):
+    """(command, exit status, whether its numbers differ from run to run, the lines that it prints)"""
+    for command, notes, shown in re.findall(r"^    \$ (.*?)(?: {2,}# (.*))?\n((?:(?!    \$ ).*\n)*)", block, re.M):
+        status = re.search(r"exit status (\d)", notes)
+        yield command, int(status[1]) if status else 0, "numbers vary" in notes, [line[4:] for line in shown.strip("\n").splitlines()]
+
+
+def lacks(page):
+    """The modules that the page's programs import and that are not installed."""
+    programs = [(page.parent / name).read_text() for name in set(re.findall(r"\b\w+\.py\b", page.read_text())) if (page.parent / name).exists()]
+    names = set(re.findall(r"^(?:import|from) (torch|triton)\b", "\n".join(programs), re.M))
+    return sorted(name for name in names if importlib.util.find_spec(name) is None)
+
+
+def plain(line, vary):
+    """What of a line is compared: not the time that pytest took, and not how wide the columns of a table are."""
+    return re.sub(r"(?<=\S) +", " ", re.sub(r"in \d+\.\d+s", "in #s", NUMBER.sub("#", line) if vary else line)).rstrip()
+
+
+def differs(shown, printed, vary):
+    """Whether the page shows other lines than were printed; "..." stands for any lines."""
+    pattern = "".join("(?:.*\n)*" if line == "..." else re.escape(plain(line, vary)) + "\n" for line in shown)
+    return not re.fullmatch(pattern, "".join(plain(line, vary) + "\n" for line in printed.strip("\n").splitlines()))
 
 
 def follow(page, folder, environment, progress=lambda command, seconds: None):
     """Does what the page says in the folder. `progress` is called after each command."""
-    text = page.read_text()
-    listing = page.parent / "tutorial" / "test_attention.py"
-    shutil.copy(listing, folder)
-    quoted, fixed = (block for block in re.findall(r"```python\n(.*?)```", text, re.S))
-    assert quoted in listing.read_text()
-    steps = re.findall(r"^    \$ (.*?)(?:     # exit status (\d))?$|^(Change) the reference's line", text, re.M)
-    assert len(steps) == 11 and [change for *_, change in steps].count("Change") == 1
-    result = ""
-    for command, status, change in steps:
-        if change:
-            _fix(folder / "test_attention.py", fixed)
-            continue
-        begin = time.monotonic()
-        done = paste(command.replace("python3", sys.executable, 1), folder, environment)
-        progress(command, time.monotonic() - begin)
-        assert done.returncode == int(status or 0), f"{command}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        result += done.stdout
-    for command in re.findall(r"`(msda-replay [^`]*)`", text):
-        done = paste(command, folder, environment)
-        assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stderr}"
-    assert (folder / "test_reproducer.py").exists()
-    for words in QUOTED:
-        assert words in result, words
-        assert words in re.sub(r"\n      ", " ", text) or words in text, words
+    listings = {path.name: shutil.copy(path, folder) and path.read_text() for path in page.parent.glob("*.py")}
+    done = 0
+    for code, file, python, block in STEP.findall(page.read_text()):
+        if file:
+            text = (folder / file).read_text()
+            assert text.count(code) == 1, f"{file}: {code}"
+            (folder / file).write_text(text.replace(code, python.strip()))
+        elif python:
+            assert any(python in listing for listing in listings.values()), f"not in a program of the page:\n{python}"
+        for command, status, vary, shown in commands_of(block):
+            begin = time.monotonic()
+            ended = paste(command.replace("python3", sys.executable, 1), folder, environment)
+            progress(command, time.monotonic() - begin)
+            assert ended.returncode == status, f"{command}: {ended.returncode}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}"
+            assert not shown or not differs(shown, ended.stdout, vary), f"$ {command}\n{ended.stdout}"
+            done += 1
+    assert done >= 5, f"{page.name}: {done} commands"
 
 
 def paste(command, folder, environment):
@@ -61,18 +77,15 @@ def paste(command, folder, environment):
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def _fix(test, line):
-    text = test.read_text()
-    old = next(old for old in text.splitlines(keepends=True) if old.strip().startswith("reference = "))
-    test.write_text(text.replace(old, line))
-
-
-def main(page):
-    with tempfile.TemporaryDirectory() as folder:
-        begin = time.monotonic()
-        follow(pathlib.Path(page), pathlib.Path(folder), dict(os.environ),
-               lambda command, seconds: print(f"{seconds:6.1f} s  {command}", flush=True))
-        print(f"{time.monotonic() - begin:6.1f} s  the tutorial")
+def main(*pages):
+    for page in map(pathlib.Path, pages):
+        if missing := lacks(page):
+            print(f"  left out  {page.stem}: not installed: {', '.join(missing)}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            follow(page, pathlib.Path(folder), dict(os.environ), lambda command, seconds: print(f"{seconds:6.1f} s  {command}", flush=True))
+            print(f"{time.monotonic() - begin:6.1f} s  {page.stem}")
 
 
 if __name__ == "__main__":
