@@ -25,6 +25,24 @@ def test_transcript_in_readme(replay, demo_capture, tmp_path):
     assert replay("run", block[1], expect=1, cwd=tmp_path).out.rstrip("\n") == block[2]
 
 
+def test_what_the_readme_shows_is_in_a_tutorial():
+    """test_tutorial.py runs it there, and test_survey_in_pages.py the survey."""
+    readme = (SOURCE / "README.md").read_text()
+    tutorials = "".join(page.read_text() for page in sorted((SOURCE / "docs" / "tutorial").glob("*.md")))
+    shown = re.findall(r"^    \$ (.*)\n((?:    .*\n)+)", readme, re.M)
+    assert [command.split()[0] for command, _ in shown] == ["msda-replay", "python3"]
+    for command, lines in shown:
+        (printed,) = re.findall(rf"^    \$ {re.escape(command)}  # .*\n((?:    .*\n)+)", tutorials, re.M)
+        assert set(lines.splitlines()) <= set(printed.splitlines()), command
+    assert re.findall(r"```python\n(.*?)```", readme, re.S)[1] in (SOURCE / "docs" / "tutorial" / "record.py").read_text()
+
+
+def test_the_index_names_every_page():
+    named = {path for path in re.findall(r"\]\(([\w./-]+?\.md)(?:#[\w-]+)?\)", (SOURCE / "docs" / "README.md").read_text())}
+    pages = {str(page.relative_to(SOURCE / "docs")) for page in (SOURCE / "docs").rglob("*.md") if page.parent.name not in ("findings", "tutorial")}
+    assert pages - {"README.md"} <= named, "name the page in docs/README.md"
+
+
 def prose(text):
     """A page without its blocks of code."""
     return re.sub(r"^ *```.*?^ *```$|(?<=\n\n)(?: {4}[^\n]*\n)+", "", text, flags=re.S | re.M)

@@ -35,6 +35,7 @@ NOT_RUN = {
     r"python3 tools/bench/(replay_run|judged_elements)\.py": "measure for minutes; test_many.py and test_judged.py give the same commands captures",
     r"python3 tests/(campaign|damaged_files)\.py": "take hours; test_campaign.py and test_damaged_files.py run them on fewer files",
     r"(mpirun|srun) ": "need processes that MPI starts together; test_many.py starts them",
+    r"python3 -m pytest -q --msda -x test_warp\.py": "needs PyTorch; test_tutorial.py runs it where it is",
     r"python3 docs/findings/": "need PyTorch; test_findings.py runs them where it is",
     r"msda-record --adapter FILE -o CAPTURE": "needs a GPU's kernel; test_emulated_gpu.py and test_own_operators.py record by the page's file",
     r"msda-replay adapter (SIGNATURE|--cubin FILE)": "needs a signature, or a compiled kernel; test_adapter_command.py has them",
@@ -42,7 +43,7 @@ NOT_RUN = {
     r"msda-replay run --operator segment_sum\.json": "as above",
     r"msda-replay run --operator slope\.json": "needs the compiled library; test_own_libraries.py compiles the page's example and runs it",
     r"(msda-replay (recover|recover .*)(SPOOL|CAPTURE\.spool|FILE\.spool))": "needs a recording that was killed; test_hostile.py kills one",
-    r"msda-replay run msda-captures/test_msda\.py": "an example of what the plugin prints; test_pytest_plugin.py runs what it prints",
+    r"msda-replay run msda-captures/test_(msda|warp)\.py": "examples of what the plugin prints; test_pytest_plugin.py runs what it prints",
 }
 # Pages whose commands another test runs, all of them, as regular expressions.
 ELSEWHERE = {r"docs/tutorial/\w+\.md": "test_tutorial.py", r"docs/skill/SKILL\.md": "test_tutorial.py"}
