@@ -40,7 +40,7 @@ struct Group {
 // parameters are no part of it: pairs are compared for these later.
 // The same rows also in groups. Most groups have one row. Launches of libraries that choose among many kernels for one
 // operation form one group, whose token is the same whatever is in it: another choice is no reason to skip what is
-// around it.
+// around it. A memset behind such a launch is in the group: libraries clear what their next kernel adds to.
 struct StreamRows {
   Sequence tokens, group_tokens;
   std::vector<size_t> rows;
@@ -71,7 +71,8 @@ class Tokens {
       const TrailRow& row = run.trail.rows[i];
       if (row.kind == TrailKind::kFreshMemory) continue;
       StreamRows& stream = streams[row.stream];
-      const bool joins = row.kernel != capture::kNoEntry && is_library[row.kernel];
+      const bool is_kernel = row.kernel != capture::kNoEntry;
+      const bool joins = is_kernel ? is_library[row.kernel] : row.kind == TrailKind::kSet && joined_ == &stream;
       if ((row.flags & TrailRow::kMeasures) != 0) {
         if (joins && !stream.groups.empty()) stream.groups.back().has_measuring = true;
         continue;

@@ -163,6 +163,21 @@ def test_a_library_that_measures_in_one_run(diff, chosen):
         assert result["notes"] == ["7 launches with which a tuner measures are left out"]
 
 
+def test_a_library_that_clears_memory_between_the_kernels_that_it_tries(diff):
+    """What comes after the tried kernels belongs to both runs, so that neither is said to launch it in place of the other's."""
+    place = at(CONV)
+    a, b = training(STEPS), training(STEPS, from_row(place + 1))
+    a[place] = Row(LAUNCH, "sm90_xmma_wgrad_tile128_cudnn", digest=1, code="tile128")
+    tried = [a[place]]
+    for name, flags in (("tile64", DIGESTED), ("tile64", DIGESTED | MEASURES), ("tile256", DIGESTED)):
+        tried += [Row(SET, parameters=parameters(0), bytes=64, parts="0+64", digest=5, flags=flags),
+                  Row(LAUNCH, f"sm90_xmma_wgrad_{name}_cudnn", digest=digest(name), flags=flags, code=name)]
+    b[place : place + 1] = tried
+    result = diff(a, b, 1)
+    assert first_of(result) == (place, "another_kernel", "algorithm")
+    assert result["first"]["b"]["row"] == place + len(tried) - 1 and "tile256" in result["first"]["b"]["kernel"]
+
+
 def test_a_memset_before_another_kernel_is_not_the_first(diff):
     place = at(GEMM)
     a, b = training(STEPS), training(STEPS, from_row(place))
