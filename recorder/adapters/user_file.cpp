@@ -334,6 +334,19 @@ std::vector<Json> with_types(const Node& node) {
   return all;
 }
 
+// Returns the adapter with the members that it lacks and that the one before it has which its "like" names.
+Json with_members_of_another(const Node& adapter, const Json& before) {
+  const auto like = adapter.find("like");
+  if (!like) return adapter.json();
+  const auto other = std::ranges::find_if(
+      before, [&](const Json& json) { return json.is_object() && json.value("name", Json()) == like->text(); });
+  if (other == before.end()) like->fail("is \"" + like->text() + "\", and no adapter before it has that name");
+  Json whole = *other;
+  whole.update(adapter.json());
+  whole.erase("like");
+  return whole;
+}
+
 std::string alone(const Node& adapter) {
   return Json{{"format", "msda-adapter"}, {"version", 1}, {"adapters", Json::array({adapter.json()})}}.dump();
 }
@@ -364,7 +377,10 @@ std::vector<UserSpec> parse_specs(const std::string& path, const std::string& te
   if (file.at("version").integer(0, 1 << 30) != 1)
     file.at("version").fail("is not 1, the version that this program reads");
   std::vector<UserSpec> specs;
-  for (const Node& adapter : file.at("adapters").list(1, kMostAdapters)) {
+  Json all = Json::array();
+  for (const Node& own : file.at("adapters").list(1, kMostAdapters)) {
+    all.push_back(with_members_of_another(own, all));
+    const Node adapter(path, all.back(), own.pointer());
     bool is_another_type = false;
     for (const Json& typed : with_types(adapter)) {
       specs.push_back(read_spec(Node(path, typed, adapter.pointer()), is_built_in));

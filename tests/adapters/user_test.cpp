@@ -108,6 +108,36 @@ TEST(UserAdapter, Decodes) {
   EXPECT_THAT(std::get<Refusal>(adapters[0]->with_block(Mine().launch(), 8)).reason, HasSubstr("is not known"));
 }
 
+// A library's variant of a kernel has other parameters, and the same tensors.
+TEST(UserAdapter, IsLikeAnotherButForWhatItSays) {
+  Json json = adapter_file();
+  Json parameters = json["adapters"][0]["parameters"];
+  parameters.push_back({{"name", "surplus"}, {"type", "int32"}});
+  json["adapters"].push_back({{"name", "yours"},
+                              {"like", "mine"},
+                              {"kernel", "^_Z5yours"},
+                              {"parameters", parameters},
+                              {"conditions", {"surplus == 1"}}});
+  const auto adapters = parse_adapters(json);
+  ASSERT_EQ(adapters.size(), 2u);
+  const auto decode = [&](int32_t surplus, int32_t n) {
+    const Mine mine;
+    Launch launch =
+        Packer().add(n).add(mine.wide).add(mine.flag).add(mine.info).add(mine.y).add(mine.last).add(surplus).launch(
+            "_Z5yoursid");
+    launch.grid = mine.launch().grid;
+    launch.block = mine.launch().block;
+    return adapters[1]->decode(launch, nullptr);
+  };
+  const Decoded decoded = decode(1, 16);  // which `mine` refuses
+  ASSERT_EQ(reason(decoded), "not refused");
+  EXPECT_EQ(std::get<Call>(decoded).facts.texts.at("adapter"), "yours");
+  EXPECT_THAT(describe(std::get<Call>(decoded).inputs),
+              ElementsAre("x 256 bf16 [4,3]", "y 512 f64 [10,4] strides [40,1]"));
+  EXPECT_THAT(reason(decode(2, 12)), HasSubstr("surplus == 1"));
+  EXPECT_FALSE(adapters[0]->matches("_Z5yoursid"));
+}
+
 // A pointer that no tensor names is still known to be a pointer, whether it has a name or not.
 TEST(UserAdapter, PointersToWhatIsNotKnown) {
   Json json = adapter_file();
@@ -293,6 +323,9 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
       {"/adapters/0/types", R"({"element": {"f": "float32"}})", "/adapters/0/types",
        "the kernel's pattern has no (element)"},
       {"/adapters/0/types", R"(["f"])", "/adapters/0/types", "is not an object"},
+      {"/adapters/0/like", R"("yours")", "/adapters/0/like", "no adapter before it has that name"},
+      {"/adapters/0/like", R"("mine")", "/adapters/0/like", "no adapter before it has that name"},
+      {"/adapters/0/like", "1", "/adapters/0/like", "is not a text"},
       {"/adapters/0/facts", R"(["info.scale"])", "/adapters/0/facts/0", "no integer among the parameters"},
       {"/adapters/0/tensors/0/if", R"("flag")", "/adapters/0/tensors/0/if", "has no comparison"},
       {"/adapters/0/kernel", R"("(")", "/adapters/0/kernel", "not a valid regular expression"},
