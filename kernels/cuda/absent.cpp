@@ -1,4 +1,5 @@
 // The GPU's functions of a library that is built without the CUDA toolkit: they report MSDA_UNAVAILABLE.
+#include "kernels/cuda_version.h"
 #include "kernels/grid_sample.h"
 #include "kernels/guarded.h"
 #include "kernels/index_put.h"
@@ -16,6 +17,7 @@ msda_status absent() {
 }  // namespace
 
 int32_t msda_cuda_device_count(void) { return 0; }
+const char* msda_cuda_version(void) { return ""; }
 msda_status msda_cuda_forward(const msda_call*, const msda_options*, const msda_tensor*, void*) { return absent(); }
 msda_status msda_cuda_backward(const msda_call*, const msda_tensor*, const msda_options*, const msda_tensor*,
                                const msda_tensor*, const msda_tensor*, void*) {

@@ -4,6 +4,7 @@
 
 #include <H5public.h>
 
+#include "kernels/cuda_version.h"
 #include "recorder/device/cupti_libraries.h"
 
 namespace msda::record {
@@ -14,8 +15,6 @@ constexpr char kCompiler[] = "Clang " __clang_version__;
 #else
 constexpr char kCompiler[] = "GCC " __VERSION__;
 #endif
-// The CUDA toolkit's version; empty if built without CUDA.
-constexpr std::string_view kCuda = MSDA_CUDA_VERSION;  // NOLINT(readability-redundant-string-init)
 
 }  // namespace
 
@@ -28,12 +27,12 @@ std::string hdf5_version() {
 }
 
 std::string describe_build(const std::string& program) {
+  const std::string cuda = msda_cuda_version();  // libmsda may come from another build, as in the wheel with kernels
   std::string cupti;
   for (const char* name : cupti::kLibraryNames) cupti += fmt::format("{}{}", cupti.empty() ? "" : ", ", name);
   return fmt::format(
       "{} {}\ncompiler: {}\nCUDA: {}\nHDF5: {}\nrecorder's hooks: CUDA driver API, CUPTI ({}), C ABI of libmsda, seeds",
-      program, version(), kCompiler, kCuda.empty() ? "built without" : fmt::format("built with {}", kCuda),
-      hdf5_version(), cupti);
+      program, version(), kCompiler, cuda.empty() ? "built without" : "built with " + cuda, hdf5_version(), cupti);
 }
 
 }  // namespace msda::record

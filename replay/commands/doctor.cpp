@@ -94,8 +94,8 @@ int run_doctor(const DoctorOptions& options) {
                                                        : "Nothing useful was recorded: see the errors above."
                   : driver.health == Health::kOk
                       ? "Nothing keeps msda-record from recording here."
-                      : "Nothing else keeps msda-record from recording here. Without a GPU it records calls of libmsda "
-                        "alone, none of PyTorch's operators: msda_replay.save_call() writes captures of those.");
+                      : "Nothing else keeps msda-record from recording here. Without a GPU it records only "
+                        "calls of libmsda; msda_replay.record() and pytest --msda record PyTorch's operators.");
   if (options.json != "-") print(lines);
   if (!options.json.empty()) {
     Json json = {{"ready", errors == 0}, {"checks", Json::array()}};

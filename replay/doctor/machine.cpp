@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "kernels/cuda_version.h"
 #include "recorder/adapters/user.h"
 #include "recorder/device/cupti_libraries.h"
 #include "recorder/spool/output.h"
@@ -40,6 +41,22 @@ std::string path_of(void* library) {
 
 std::string in_gib(uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(1 << 30));
+}
+
+// Adds what libmsda can do on a GPU, and what to do where that is less than the driver could.
+void add_kernels(Check& check, const gpu::DriverFacts& driver) {
+  const std::string built = msda_cuda_version();
+  if (built.empty()) {
+    check.details.emplace_back("libmsda: no kernels for GPUs; only mode original replays there");
+    check.remedy = "to replay in all modes there, install the wheel with kernels, or build with nvcc";
+    return;
+  }
+  check.details.push_back("libmsda: kernels built with CUDA " + built);
+  // NVIDIA's drivers run what was built with another minor version of theirs.
+  if (text::parse_number<int64_t>(built.substr(0, built.find('.'))).value_or(0) > driver.version / 1000) {
+    check.health = Health::kWarning;
+    check.remedy = "libmsda's kernels need a driver for CUDA " + built + ": update it, or build with an older nvcc";
+  }
 }
 
 // A folder that must be writable, with room; problems are added to the check.
@@ -78,6 +95,7 @@ Check check_driver(int& version) {
       const auto& device = facts.devices[i];
       check.details.push_back(fmt::format("cuda:{}: {}, sm_{}", i, device.name, device.architecture));
     }
+    add_kernels(check, facts);
     if (facts.devices.empty()) {
       check.health = Health::kWarning;
       check.remedy = "if this machine has a GPU, look at CUDA_VISIBLE_DEVICES and nvidia-smi";

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <limits>
+#include <string>
 
 #include "kernels/checked/call.h"
 #include "kernels/cuda/common/call.h"
@@ -13,6 +14,7 @@
 #include "kernels/cuda/msda/plan.h"
 #include "kernels/cuda/msda/problem_of.h"
 #include "kernels/cuda/msda/stages.h"
+#include "kernels/cuda_version.h"
 #include "kernels/guarded.h"
 
 namespace msda::kernels::cuda {
@@ -132,6 +134,12 @@ int32_t msda_cuda_device_count(void) {
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   cudaGetLastError();
   return 0;
+}
+
+const char* msda_cuda_version(void) {
+  static const std::string version =
+      std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10);
+  return version.c_str();
 }
 
 msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
