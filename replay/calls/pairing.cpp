@@ -82,10 +82,11 @@ bool have_digests(const capture::Invocation& invocation) {
          std::ranges::none_of(invocation.inputs, [](const auto& input) { return input.digest.empty(); });
 }
 
-bool same_outputs(const capture::Invocation& a, const capture::Invocation& b) {
-  return std::ranges::all_of(a.outputs, [&](const capture::TensorInfo& output) {
-    const capture::TensorInfo* twin = find(b.outputs, output.name);
-    return twin == nullptr || twin->digest == output.digest;
+// Returns whether those tensors that both have are equal.
+bool same_tensors(const std::vector<capture::TensorInfo>& a, const std::vector<capture::TensorInfo>& b) {
+  return std::ranges::all_of(a, [&](const capture::TensorInfo& tensor) {
+    const capture::TensorInfo* twin = find(b, tensor.name);
+    return twin == nullptr || twin->digest == tensor.digest;
   });
 }
 
@@ -178,13 +179,20 @@ void Pairing::pair_equals(const std::vector<capture::Invocation>& equals) {
     return invocation.facts.dialect == dialect_of_tests();
   };
   for (const capture::Invocation& invocation : equals) {
-    if (invocation.reference() != nullptr) continue;  // the capture says what it was compared with
     const size_t place = place_of(invocation.id);
     const auto begin = std::ranges::partition_point(
         equals, [&](const capture::Invocation& equal) { return place_of(equal.id) + kNear < place; });
     const auto end = std::ranges::partition_point(
         equals, [&](const capture::Invocation& equal) { return place_of(equal.id) <= place + kNear; });
     const std::ranges::subrange near(begin, end);
+    if (const auto* kept = invocation.reference(); kept != nullptr) {
+      // The capture says what it was compared with, which may be the outputs of another call.
+      for (const capture::Invocation& neighbour : near) {
+        if (neighbour.reference() == nullptr && same_tensors(kept->tensors, neighbour.outputs))
+          compared_with_.emplace(neighbour.id, invocation.id);
+      }
+      continue;
+    }
     const auto reference = std::ranges::find_if(near, is_reference);
     const bool decided = reference != near.end() && !std::ranges::all_of(near, is_reference);
     if (decided && !is_reference(invocation)) {
@@ -195,7 +203,7 @@ void Pairing::pair_equals(const std::vector<capture::Invocation>& equals) {
     }
     if (decided) continue;
     for (const capture::Invocation& neighbour : near) {
-      if (neighbour.id != invocation.id && !same_outputs(invocation, neighbour))
+      if (neighbour.id != invocation.id && !same_tensors(invocation.outputs, neighbour.outputs))
         undecided_[invocation.id].push_back(neighbour.id);
     }
   }

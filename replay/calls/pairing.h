@@ -15,8 +15,9 @@ namespace msda::replay {
 
 // A recorded test calls the kernel under test and, on the same inputs, what it compares it with. If the second is of
 // the dialect that most tests compare with and the first is not, the second is the first one's reference, unless the
-// capture or --reference says otherwise, or there are more than 64 calls from one to the other. If two other calls have
-// equal inputs, nothing shows which of them is the reference.
+// capture or --reference says otherwise, or there are more than 64 calls from one to the other. If the capture says
+// what a call was compared with, and another call on the same inputs gave these numbers, this is the reference. If two
+// other calls have equal inputs, nothing shows which of them is the reference.
 class Pairing {
  public:
   // Throws BadInput where --reference names a call of other inputs.

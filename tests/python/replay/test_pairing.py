@@ -67,6 +67,18 @@ def test_a_recorded_reference_stays(replay, tmp_path, calls):
     assert [call["id"] for call in replay("run", path, "--json", "-", expect=1).json["invocations"]] == [0, 1]
 
 
+@pytest.mark.parametrize("flags", [[], ["--invocation", 0], ["--invocation", 1]])
+def test_a_recorded_reference_that_is_a_call(replay, tmp_path, calls, flags):
+    """As pytest --msda keeps a test and its reference: the second is not judged by itself, unless its numbers are others."""
+    path = tmp_path / "a.h5"
+    kept = {name: calls[1].outputs[name] for name in ("grad_value", "grad_sampling_locations")}
+    calls[0].results["torch"] = Result(kept, "reference", "grid_sample")
+    write_capture(path, calls)
+    result = replay("run", path, "--json", "-", *flags, expect=1).json
+    assert [call["id"] for call in result["invocations"]] == [0]
+    assert result["verdict"]["at_fault"] == "reference" and not result["verdict"]["summary"].startswith("1 of")
+
+
 @pytest.mark.parametrize("change", ["inputs", "padding_mode", "align_corners"])
 def test_other_calls_are_not_paired(replay, tmp_path, calls, change):
     if change == "inputs":
