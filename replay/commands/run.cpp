@@ -100,7 +100,7 @@ int run_captures(Options& options) {
   }
   options.capture = options.captures.front();
   if (!options.save_replays.empty()) refuse_same_outputs(options.save_replays, options.json);
-  return run_one(options, findings);
+  return findings.judge_one(options.capture, [&] { return run_one(options, findings); });
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ int run_stress(StressOptions& options, bool every_call) {
   const Ranks ranks;
   if (!takes_many(options, ranks) && !every_call) {
     options.capture = options.captures.front();
-    return stress_one(options, findings);
+    return findings.judge_one(options.capture, [&] { return stress_one(options, findings); });
   }
   check_many(options);
   const SimulatedCalls calls(options, ranks);

@@ -164,8 +164,9 @@ int run_survey(SurveyOptions& options) {
   }
   options.captures = options.words;
   const Ranks ranks;
-  return takes_many(options, ranks) ? join_captures(options, ranks, findings)
-                                    : print_survey(options, options.words[0], findings);
+  if (takes_many(options, ranks)) return join_captures(options, ranks, findings);
+  const std::string& capture = options.words[0];
+  return findings.judge_one(capture, [&] { return print_survey(options, capture, findings); });
 }
 
 }  // namespace

@@ -166,6 +166,7 @@ void TrackedFindings::take(const std::vector<Json>& outcomes) {
         tested.tests.push_back(text_at(finding, "test"));
       const std::string identity = line_of(identity_of(finding));
       finding["known"] = known.contains(identity);
+      (is_known(finding) ? with_known_ : with_new_).insert(tested.capture);
       if (seen.insert(identity).second) findings_.push_back(std::move(finding));
     }
     if (tested.tests.empty()) tested.tests.push_back(tested.name);
@@ -190,7 +191,10 @@ Json TrackedFindings::comparison() const {
 }
 
 void TrackedFindings::add_to(Json& result) const {
-  if (has_baseline()) result["baseline"] = comparison();
+  if (!has_baseline()) return;
+  result["baseline"] = comparison();
+  if (!result.contains("captures")) return;
+  for (Json& capture : result["captures"]) forgive_known(capture);
 }
 
 void TrackedFindings::print(const Terminal& terminal) const {
@@ -225,20 +229,35 @@ Json TrackedFindings::baseline() const {
   return json;
 }
 
-void TrackedFindings::publish(std::vector<Json>& outcomes) const {
+void TrackedFindings::write_reports() const {
   for (const OutputFile& file : outputs()) {
-    file.write(file.kind == FileKind::kJUnit   ? junit_of(*this)
-               : file.kind == FileKind::kSarif ? sarif_of(*this)
-                                               : text_of(baseline()));
+    if (file.kind == FileKind::kJUnit) file.write(junit_of(*this));
+    if (file.kind == FileKind::kSarif) file.write(sarif_of(*this));
   }
-  if (!has_baseline()) return;
-  std::set<std::string> with_new;  // captures
-  for (const Json& finding : findings_) {
-    if (!is_known(finding)) with_new.insert(text_at(finding, "capture"));
-  }
-  for (Json& outcome : outcomes) {
-    const bool is_covered = outcome["status"] == kDrift && !with_new.contains(text_at(outcome, "capture"));
-    if (is_covered && !outcome["findings"].empty()) outcome["status"] = kWithinTolerance;
+}
+
+void TrackedFindings::forgive_known(Json& outcome) const {
+  const std::string capture = text_at(outcome, "capture");
+  if (outcome["status"] == kDrift && with_known_.contains(capture) && !with_new_.contains(capture))
+    outcome["status"] = kWithinTolerance;
+}
+
+void TrackedFindings::publish(std::vector<Json>& outcomes) const {
+  write_reports();
+  if (!options_.write_baseline.empty())
+    OutputFile{"--write-baseline", options_.write_baseline}.write(text_of(baseline()));
+  for (Json& outcome : outcomes) forgive_known(outcome);
+}
+
+int TrackedFindings::judge_one(const std::string& capture, const std::function<int()>& task) {
+  try {
+    return task();
+  } catch (const std::exception& error) {
+    if (captures_.empty()) take({{{"capture", capture}}});
+    captures_.front().error = error.what();
+    if (options_.github) print_raw(annotations_of(*this));
+    write_reports();
+    throw;
   }
 }
 

@@ -2,6 +2,8 @@
 // baseline, and printed for other tools.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,10 +38,14 @@ class TrackedFindings {
 
   // Prints how many are new; nothing without a baseline. Then the lines of --github.
   void print(const Terminal& terminal) const;
-  // Adds "baseline" to a result: `comparison` in docs/baseline.schema.json; nothing without a baseline.
+  // With a baseline: adds "baseline" to a result, `comparison` in docs/baseline.schema.json, and sets "status" of its
+  // "captures" whose findings are all in the baseline to 0.
   void add_to(Json& result) const;
-  // Writes what the options name, and sets "status" of the outcomes whose findings are all in the baseline to 0.
+  // Writes what the options name, and sets "status" of the outcomes as add_to() does.
   void publish(std::vector<Json>& outcomes) const;
+  // Calls `task`, which judges this one capture, and returns what it returns. If it throws, --github and the files for
+  // other tools get the error first.
+  int judge_one(const std::string& capture, const std::function<int()>& task);
 
   struct Tested {
     std::string capture, name;       // its path, and its path below the folder that was named
@@ -54,6 +60,8 @@ class TrackedFindings {
 
  private:
   std::vector<OutputFile> outputs() const;
+  void write_reports() const;
+  void forgive_known(Json& outcome) const;
   Json comparison() const;
   void print_comparison(const Terminal& terminal) const;
   Json baseline() const;
@@ -64,6 +72,7 @@ class TrackedFindings {
   Json known_;  // the findings of the baseline; null without one
   std::vector<Tested> captures_;
   std::vector<Json> findings_;
+  std::set<std::string> with_known_, with_new_;  // captures that have such findings
 };
 
 // Returns whether the baseline has one of TrackedFindings::all().

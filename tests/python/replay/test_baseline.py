@@ -95,6 +95,16 @@ def test_new_findings_fail(replay, night, baseline, change):
         assert "  gone:  test_a.py::test_a: implementation_error in grad_sampling_locations,\n         kernel ms_deform_attn\n" in done.out
 
 
+def test_the_status_of_each_capture(replay, night, baseline):
+    """A capture is forgiven if the baseline has its findings; not for a finding that an earlier capture has, too."""
+    make_capture(night / "new.h5", 4, wrong=[2], label="test_n.py::test_n")
+    make_capture(night / "new again.h5", 5, wrong=[2], label="test_n.py::test_n")
+    found = replay("run", night, "--baseline", baseline, "--json", "-", expect=1).json
+    assert {capture["capture"].rpartition("/")[2]: capture["status"] for capture in found["captures"]} == {
+        "a.h5": 0, "b.h5": 0, "c.h5": 0, "new.h5": 1, "new again.h5": 1}
+    assert found["verdict"]["out_of_tolerance"] == 4  # which does not depend on the baseline
+
+
 def test_one_capture(replay, night, baseline):
     done = replay("run", night / "a.h5", "--baseline", baseline, expect=0)
     assert done.out.startswith(replay("run", night / "a.h5", expect=1).out)

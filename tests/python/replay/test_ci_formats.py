@@ -3,6 +3,7 @@
 import re
 import urllib.parse
 
+import h5py
 import pytest
 from support.ci_formats import cases_of, sarif_in
 from support.many import make_capture
@@ -61,6 +62,27 @@ def test_sarif(written):
     known = sarif_in(folder / "1.sarif")
     assert [result["baselineState"] for result in known["results"]] == ["unchanged", "new"]
     assert [result["partialFingerprints"] for result in known["results"]] == [result["partialFingerprints"] for result in run["results"]]
+
+
+@pytest.mark.parametrize("command", ["run", "stress", "survey"])
+def test_one_capture_that_cannot_be_read(replay, night, tmp_path, command):
+    """The files have the error, as they have it of one among many."""
+    done = replay(command, night / "d.h5", "--junit", tmp_path / "j.xml", "--sarif", tmp_path / "s.sarif", "--github", expect=2)
+    assert {name: list(case) for name, case in cases_of(tmp_path / "j.xml").items()} == {"d.h5": ["error"]}
+    [invocation] = sarif_in(tmp_path / "s.sarif")["invocations"]
+    assert not invocation["executionSuccessful"] and "d.h5" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+    [annotation] = annotations_in(done.out)
+    assert annotation[0] == "error" and "cannot read it as HDF5" in annotation[2]
+
+
+def test_a_capture_with_nothing_to_compare_is_an_error(replay, night, tmp_path):
+    """Its call is read, and cannot be judged: the case of its label says so."""
+    capture = tmp_path / "e.h5"
+    make_capture(capture, 1, label="test_e")
+    with h5py.File(capture, "r+") as file:
+        del file["invocations/000000/outputs"]
+    replay("run", capture, "--damaged", "--junit", tmp_path / "j.xml", expect=2)
+    assert {name: list(case) for name, case in cases_of(tmp_path / "j.xml").items()} == {"test_e": ["error"]}
 
 
 def test_sarif_of_nothing(replay, night, tmp_path):
