@@ -26,13 +26,13 @@ struct Options {
   int64_t threads = 0;
   uint64_t seed = 0;
   std::optional<double> atol, rtol;
-  bool customary = false;                              // without a tolerance, nothing within the customary one is drift
-  std::string block, kernel_digest;                    // for mode original, in place of the recorded ones
-  std::string json;                                    // a file, "-", or empty
-  std::string baseline, write_baseline, junit, sarif;  // files, or empty
-  std::string save_replays;                            // a file, or empty
-  bool github = false;                                 // print findings as annotations
-  bool damaged = false;                                // go on with data that do not match their digests
+  bool customary = false;            // without a tolerance, nothing within the customary one is drift
+  std::string block, kernel_digest;  // for mode original, in place of the recorded ones
+  std::string json;                  // a file, "-", or empty
+  std::string baseline, write_baseline, tally, junit, sarif;  // files, or empty
+  std::string save_replays;                                   // a file, or empty
+  bool github = false;                                        // print findings as annotations
+  bool damaged = false;                                       // go on with data that do not match their digests
   bool quiet = false;
   bool verbose = false;
   bool poison = false;          // launch in mode original with other contents of unwritten memory, too

@@ -96,6 +96,10 @@ void add_findings(CLI::App& command, Options& options) {
       ->type_name("FILE");
   command.add_option("--write-baseline", options.write_baseline, "Write the findings to this file, for --baseline")
       ->type_name("FILE");
+  command
+      .add_option("--tally", options.tally,
+                  "Write how many captures of each test have each finding, for report --trend")
+      ->type_name("FILE");
   command.add_option("--junit", options.junit, "Write the findings as JUnit's XML")->type_name("FILE");
   command.add_option("--sarif", options.sarif, "Write the findings as SARIF 2.1.0")->type_name("FILE");
   command.add_flag("--github", options.github, "Also print the new findings as annotations of a GitHub job");

@@ -27,6 +27,7 @@
 #include "replay/report/html/frame.h"
 #include "replay/report/joined.h"
 #include "replay/report/survey_outcome.h"
+#include "replay/report/trend.h"
 #include "replay/stages/stage_table.h"
 #include "replay/survey/joined.h"
 #include "replay/survey/print.h"
@@ -39,7 +40,7 @@ namespace fs = std::filesystem;
 struct ReportOptions : Options {
   std::string output, stress_json;
   int64_t findings = 1000, stress_runs = 0;
-  bool force = false, order = false, no_stages = false;
+  bool force = false, order = false, no_stages = false, trend = false;
 };
 
 // Returns the elements whose stages are shown: the worst of each group, except for advice on elements that another
@@ -365,7 +366,17 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
   });
 }
 
+int report_trend(const ReportOptions& options) {
+  if (!options.json.empty()) throw BadInput("--json: --trend has none; the files of --tally have all of its numbers");
+  check_output(options, options.output);
+  const std::vector<Json> tallies = read_tallies(options.captures);
+  page_file(options, options.output).write(html_of_trend(tallies));
+  report_page(options, trend_summary(tallies), options.output);
+  return kWithinTolerance;
+}
+
 int run_report(ReportOptions& options) {
+  if (options.trend) return report_trend(options);
   check_numbers(options);
   check_range("--findings", options.findings, 0, 100'000);
   check_range("--stress", options.stress_runs, 0, kMostRuns);
@@ -388,6 +399,9 @@ void add_report_command(CLI::App& app, int& status) {
       ->required()
       ->type_name("FILE.html");
   command->add_flag("--force", options->force, "Replace pages that exist");
+  command->add_flag("--trend", options->trend,
+                    "CAPTURE is what --tally of run, stress or survey wrote, or a folder of it: draw how often tests "
+                    "fail, night by night");
   add_count(*command, "--findings", options->findings, "List at most N elements out of tolerance; default 1000");
   command->add_flag("--no-stages", options->no_stages, "Leave out the stages, which take longest");
   command->add_flag("--order", options->order, "Add the order of the atomic additions, as the command order finds it");

@@ -86,7 +86,8 @@ void add_findings_of(Json& findings, const std::string& label, const std::string
                         {"level", "warning"},
                         {"message", fmt::format("the test fails in {} of runs, for {} in {}", percent(probability),
                                                 cause, percent(part))},
-                        {"invocation", invocation}});
+                        {"invocation", invocation},
+                        {"failures", part["failures"]}});
   }
 }
 
@@ -98,6 +99,7 @@ int stress_one(const StressOptions& options, TrackedFindings& findings) {
   std::vector<Outcome> outcomes(1);
   outcomes[0] = {{"capture", options.capture},
                  {"status", result["failure_probability"]["failures"] == 0 ? kWithinTolerance : kDrift},
+                 {"trials", {{facts.label, result["failure_probability"]["runs"]}}},
                  {"findings", Json::array()}};
   add_findings_of(outcomes[0]["findings"], facts.label, facts.kernel, simulated.invocation.id, result);
   findings.take(outcomes);
@@ -125,8 +127,12 @@ void report_failures(const StressOptions& options, std::vector<Outcome>& outcome
   for (Outcome& outcome : outcomes) {
     if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     outcome["findings"] = Json::array();
+    outcome["trials"] = Json::object();
     for (const Json& call : outcome.value("calls", Json::array())) {
-      add_findings_of(outcome["findings"], call.value("label", ""), call["kernel"], call["invocation"], call["result"]);
+      const std::string label = call.value("label", "");
+      const int64_t runs = call["result"]["failure_probability"]["runs"];
+      outcome["trials"][label] = outcome["trials"].value(label, int64_t{0}) + runs;
+      add_findings_of(outcome["findings"], label, call["kernel"], call["invocation"], call["result"]);
     }
   }
   findings.take(outcomes);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "recorder/text/shell.h"
 #include "recorder/writer/installation.h"
 #include "recorder/writer/program_file.h"
 #include "replay/base/captures.h"
@@ -69,10 +70,12 @@ void record_survey(const SurveyOptions& options) {
   const int status = spawn_and_wait(spawn);
   if (status != 0) print_error(fmt::format("{} ended with exit status {}", options.words[0], status));
   if (access(options.output.c_str(), F_OK) == 0) return;
+  std::string command;
+  for (const std::string& word : options.words) command += " " + text::shell_word(word);
   throw Unavailable(
-      fmt::format("{}: nothing was surveyed: it launched no kernel, or none could be seen; msda-replay doctor -- {} "
+      fmt::format("{}: nothing was surveyed: it launched no kernel, or none could be seen; msda-replay doctor --{} "
                   "says why",
-                  options.output, options.words[0]));
+                  options.output, command));
 }
 
 size_t width_of_survey(const SurveyOptions& options) {

@@ -44,7 +44,7 @@ std::string in_gib(uint64_t bytes) {
 }
 
 // Adds what libmsda can do on a GPU, and what to do where that is less than the driver could.
-void add_kernels(Check& check, const gpu::DriverFacts& driver) {
+void check_kernels(Check& check, const gpu::DriverFacts& driver) {
   const std::string built = msda_cuda_version();
   if (built.empty()) {
     check.details.emplace_back("libmsda: no kernels for GPUs; only mode original replays there");
@@ -95,7 +95,7 @@ Check check_driver(int& version) {
       const auto& device = facts.devices[i];
       check.details.push_back(fmt::format("cuda:{}: {}, sm_{}", i, device.name, device.architecture));
     }
-    add_kernels(check, facts);
+    check_kernels(check, facts);
     if (facts.devices.empty()) {
       check.health = Health::kWarning;
       check.remedy = "if this machine has a GPU, look at CUDA_VISIBLE_DEVICES and nvidia-smi";

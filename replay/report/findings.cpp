@@ -10,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "recorder/capture/isolated_reader.h"
 #include "recorder/text/words.h"
 #include "replay/base/captures.h"
 #include "replay/base/errors.h"
@@ -144,6 +145,7 @@ TrackedFindings::TrackedFindings(const Options& options, std::string command)
 
 std::vector<OutputFile> TrackedFindings::outputs() const {
   std::vector<OutputFile> files = {{"--write-baseline", options_.write_baseline},
+                                   {"--tally", options_.tally},
                                    {"--junit", options_.junit, FileKind::kJUnit},
                                    {"--sarif", options_.sarif, FileKind::kSarif}};
   std::erase_if(files, [](const OutputFile& file) { return file.path.empty(); });
@@ -170,8 +172,45 @@ void TrackedFindings::take(const std::vector<Json>& outcomes) {
       if (seen.insert(identity).second) findings_.push_back(std::move(finding));
     }
     if (tested.tests.empty()) tested.tests.push_back(tested.name);
+    if (tested.error.empty()) count(outcome, tested);
     captures_.push_back(std::move(tested));
   }
+}
+
+// A test fails for a finding once in a capture, however many calls have it; simulated runs are counted as they fail.
+void TrackedFindings::count(const Json& outcome, const Tested& tested) {
+  const auto test_of = [&](const std::string& label) { return label.empty() ? tested.name : label; };
+  const Json runs = outcome.value("trials", Json::object());
+  for (const auto& [label, count] : runs.items()) trials_[test_of(label)] += count.get<int64_t>();
+  for (size_t i = 0; runs.empty() && i < tested.tests.size(); ++i) ++trials_[tested.tests[i]];
+  std::set<std::string> here;
+  for (Json finding : outcome.value("findings", Json::array())) {
+    finding["test"] = test_of(text_at(finding, "test"));
+    const std::string identity = line_of(identity_of(finding));
+    failures_[identity] += runs.empty() ? int64_t{here.insert(identity).second} : count_at(finding, "failures");
+  }
+}
+
+// Returns what `report --trend` draws of this night (docs/tally.schema.json).
+Json TrackedFindings::tally() const {
+  std::string recorded;
+  std::set<std::string> gpus;
+  int64_t unread = 0;
+  for (const Tested& tested : captures_) {
+    unread += !tested.error.empty();
+    if (!tested.error.empty()) continue;
+    const capture::IsolatedReader reader(tested.capture);
+    recorded = std::max(recorded, reader.created());
+    const auto facts = reader.run().facts;
+    if (const auto gpu = facts.find("gpu"); gpu != facts.end()) gpus.insert(gpu->second);
+  }
+  Json json = {{"command", command_}, {"recorded", recorded}, {"gpus", gpus}, {"unread", unread}, {"tests", trials_}};
+  json["findings"] = Json::array();
+  for (const auto& [identity, failures] : failures_) {
+    json["findings"].push_back(Json::parse(identity));
+    json["findings"].back()["failures"] = failures;
+  }
+  return with_schema("tally", json);
 }
 
 size_t TrackedFindings::count_known() const { return static_cast<size_t>(std::ranges::count_if(findings_, is_known)); }
@@ -244,6 +283,7 @@ void TrackedFindings::forgive_known(Json& outcome) const {
 
 void TrackedFindings::publish(std::vector<Json>& outcomes) const {
   write_reports();
+  if (!options_.tally.empty()) OutputFile{"--tally", options_.tally}.write(text_of(tally()));
   if (!options_.write_baseline.empty())
     OutputFile{"--write-baseline", options_.write_baseline}.write(text_of(baseline()));
   for (Json& outcome : outcomes) forgive_known(outcome);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ namespace msda::replay {
 //   "level"        "error", or "warning"
 //   "message"      a sentence
 //   "invocation"   a number, or null
+//   "failures"     if the outcome has "trials": how many of these failed for it
 // By the first seven it is known again; whatever is a number may differ in the next run.
 Json run_findings(const std::vector<InvocationResult>& results, const std::vector<Relaunched>& relaunched);
 
@@ -33,7 +35,8 @@ class TrackedFindings {
   // Reads the baseline that the options name. Throws BadInput if it is none of this command, or if a file that the
   // options name cannot be written.
   TrackedFindings(const Options& options, std::string command);
-  // Takes the findings of each outcome, and its "capture", "labels" and "error".
+  // Takes the findings of each outcome, and its "capture", "labels" and "error"; "trials", if it has them, are how many
+  // runs of each test it stands for, by label. Otherwise it stands for one of each.
   void take(const std::vector<Json>& outcomes);
 
   // Prints how many are new; nothing without a baseline. Then the lines of --github.
@@ -65,6 +68,8 @@ class TrackedFindings {
   Json comparison() const;
   void print_comparison(const Terminal& terminal) const;
   Json baseline() const;
+  void count(const Json& outcome, const Tested& tested);
+  Json tally() const;
   size_t count_known() const;
 
   const Options& options_;
@@ -72,7 +77,8 @@ class TrackedFindings {
   Json known_;  // the findings of the baseline; null without one
   std::vector<Tested> captures_;
   std::vector<Json> findings_;
-  std::set<std::string> with_known_, with_new_;  // captures that have such findings
+  std::map<std::string, int64_t> trials_, failures_;  // by test; by identity
+  std::set<std::string> with_known_, with_new_;       // captures that have such findings
 };
 
 // Returns whether the baseline has one of TrackedFindings::all().

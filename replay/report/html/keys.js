@@ -2,7 +2,7 @@
 // Draws the page, then adds filters and keys to its lists of elements.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-({ capture: drawCapture, index: drawIndex, survey: drawSurvey, trails: drawTrails })[data.kind](data);
+({ capture: drawCapture, index: drawIndex, survey: drawSurvey, trails: drawTrails, trend: drawTrend })[data.kind](data);
 
 for (const section of document.querySelectorAll(".elements")) {
   const bar = section.querySelector(".filters");

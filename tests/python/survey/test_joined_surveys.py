@@ -156,7 +156,7 @@ def test_programs_are_run_as_before(replay, surveys, tmp_path):
     printed = replay("survey", "-o", out, "--", "/bin/true", surveys / "a.h5", surveys / "b.h5", expect=3)
     assert "nothing was surveyed" in printed.err
     (tmp_path / "true").mkdir()
-    assert "nothing was surveyed" in replay("survey", "-o", out, "--", "true", "x", expect=3, cwd=tmp_path).err
+    assert "msda-replay doctor -- true 'x y' says why" in replay("survey", "-o", out, "--", "true", "x y", expect=3, cwd=tmp_path).err
     assert "no_such_program" in replay("survey", "-o", out, "--", "no_such_program", "x", expect=3).err
 
 

@@ -54,6 +54,7 @@ class _FindingsFlags(TypedDict, total=False):
     github: bool
     junit: Optional[Path]
     sarif: Optional[Path]
+    tally: Optional[Path]
     write_baseline: Optional[Path]
 
 
@@ -72,6 +73,7 @@ class ReportFlags(_ReplayFlags, total=False):
     stages: bool  # --no-stages if False
     stress: Optional[int]
     stress_json: Optional[Path]
+    trend: bool
 
 
 class _SimulationFlags(_CallFlags, total=False):
