@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "recorder/text/shell.h"
@@ -32,6 +33,7 @@
 #include "replay/export/source_text.h"
 #include "replay/export/tensorboard.h"
 #include "replay/report/words.h"
+#include "replay/stages/stage_table.h"
 
 namespace msda::replay {
 namespace {
@@ -295,6 +297,21 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
   return report_export(options, json, written);
 }
 
+// Returns the curve of each invocation. The calls of one label (a module, a test), or else of one kernel, and of one
+// operator are the steps of one curve; without others tags need not say which.
+std::map<int64_t, Curve> curves_in(const capture::IsolatedReader& reader) {
+  std::map<int64_t, Curve> curves;
+  std::map<std::string, int64_t> steps;
+  for (const capture::Invocation& outline : reader.outlines(reader.invocation_ids())) {
+    const std::string& who = outline.facts.label.empty() ? outline.facts.kernel : outline.facts.label;
+    const std::string prefix = fmt::format("{} {}/", operator_of(outline), who);
+    curves[outline.id] = {steps[prefix]++, prefix};
+  }
+  if (steps.size() > 1) return curves;
+  for (auto& [id, curve] : curves) curve.prefix.clear();
+  return curves;
+}
+
 // Writes a file with a name of its own into TensorBoard's folder.
 int export_events(const Source& source, NewFiles& files, const std::string& path) {
   using Seconds = std::chrono::duration<double>;
@@ -302,6 +319,7 @@ int export_events(const Source& source, NewFiles& files, const std::string& path
   std::vector<int64_t> ids;
   std::vector<std::string> altered;
   std::string not_replayed;
+  const std::map<int64_t, Curve> curves = curves_in(source.reader);
   for (const int64_t id : source.pairing.chosen()) {
     if (const std::string why = why_not_replayed(source.reader, source.pairing.invocation(id)); !why.empty()) {
       if (not_replayed.empty()) not_replayed = fmt::format("invocation {} is not replayed: {}", id, why);
@@ -310,7 +328,10 @@ int export_events(const Source& source, NewFiles& files, const std::string& path
     const InvocationResult result = source.explain(id);
     const LoadedCall loaded(source.options, source.reader, result.invocation);
     const Replays float64(loaded, {}, source.devices, [](const std::string&) {});
-    add_to_events(events, result, loaded, float64);
+    const StageTensors recorded(source.options, source.reader, result.invocation, loaded.call(), loaded.recorded());
+    const int threads = static_cast<int>(source.options.threads);
+    const Json stages = stage_summary(loaded, recorded, threads, source.devices, source.progress);
+    add_to_events(events, curves.at(id), result, loaded, float64, stages);
     add_altered(altered, result.altered);
     ids.push_back(id);
   }

@@ -78,15 +78,16 @@ std::string stored(const std::string& data) {
 
 }  // namespace
 
-std::string png_of(const GreyImage& image) {
+std::string png_of(const ColourImage& image) {
   std::string rows;
   for (size_t y = 0; y < image.height; ++y) {
     rows += '\0';  // no filter
-    rows.append(reinterpret_cast<const char*>(image.pixels.data()) + y * image.width, image.width);
+    const size_t bytes = size_t{3} * image.width;
+    rows.append(reinterpret_cast<const char*>(image.pixels.data()) + y * bytes, bytes);
   }
-  constexpr char kGreyOf8Bits[] = {8, 0, 0, 0, 0};
+  constexpr char kColoursOf8Bits[] = {8, 2, 0, 0, 0};
   const std::string header =
-      big_endian(image.width) + big_endian(image.height) + std::string(kGreyOf8Bits, sizeof kGreyOf8Bits);
+      big_endian(image.width) + big_endian(image.height) + std::string(kColoursOf8Bits, sizeof kColoursOf8Bits);
   return "\x89PNG\r\n\x1a\n" + png_chunk("IHDR", header) + png_chunk("IDAT", stored(rows)) + png_chunk("IEND", "");
 }
 
@@ -117,9 +118,9 @@ void EventFile::add_histogram(int64_t step, std::string_view tag, const Histogra
   add_value(step, tag, bytes_field(5, message));
 }
 
-void EventFile::add_image(int64_t step, std::string_view tag, const GreyImage& image) {
+void EventFile::add_image(int64_t step, std::string_view tag, const ColourImage& image) {
   const std::string message =
-      integer(1, image.height) + integer(2, image.width) + integer(3, 1) + bytes_field(4, png_of(image));
+      integer(1, image.height) + integer(2, image.width) + integer(3, 3) + bytes_field(4, png_of(image));
   add_value(step, tag, bytes_field(4, message));
 }
 

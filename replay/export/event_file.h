@@ -14,13 +14,12 @@ struct Histogram {
   std::vector<double> limits, counts;  // of buckets: the upper end of each, and the numbers in it
 };
 
-// Grey, row by row, 0 black.
-struct GreyImage {
+struct ColourImage {
   uint32_t height = 0, width = 0;
-  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> pixels;  // red, green and blue of each, row by row
 };
 // Returns the image as a PNG file.
-std::string png_of(const GreyImage& image);
+std::string png_of(const ColourImage& image);
 
 class EventFile {
  public:
@@ -29,7 +28,7 @@ class EventFile {
 
   void add_scalar(int64_t step, std::string_view tag, double value);
   void add_histogram(int64_t step, std::string_view tag, const Histogram& histogram);
-  void add_image(int64_t step, std::string_view tag, const GreyImage& image);
+  void add_image(int64_t step, std::string_view tag, const ColourImage& image);
   // Markdown.
   void add_text(int64_t step, std::string_view tag, std::string_view text);
 

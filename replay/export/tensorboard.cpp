@@ -1,11 +1,14 @@
 #include "replay/export/tensorboard.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
+#include "replay/export/error_images.h"
 #include "replay/report/result_text.h"
 
 namespace msda::replay {
@@ -40,47 +43,78 @@ Histogram histogram_of(const std::vector<double>& numbers) {
   return found;
 }
 
-// Returns how many of the tolerance an element is off; infinite where a side is not finite and they differ.
-double off_in_tolerances(double observed, double expected, const analysis::Tolerance& tolerance) {
-  if (observed == expected) return 0;
-  const double off = std::abs(observed - expected), allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
-  if (!std::isfinite(off)) return std::numeric_limits<double>::infinity();
-  return allowed > 0 ? off / allowed : off > 0 ? std::numeric_limits<double>::infinity() : 0;
+// Adds to one step, with tags that begin alike.
+class Step {
+ public:
+  Step(EventFile& events, const Curve& curve) : events_(events), curve_(curve) {}
+
+  void scalar(const std::string& tag, double value) { events_.add_scalar(curve_.step, curve_.prefix + tag, value); }
+  void histogram(const std::string& tag, const std::vector<double>& numbers) {
+    events_.add_histogram(curve_.step, curve_.prefix + tag, histogram_of(numbers));
+  }
+  void image(const std::string& tag, const ColourImage& image) {
+    events_.add_image(curve_.step, curve_.prefix + tag, image);
+  }
+  void text(const std::string& tag, const std::string& text) {
+    events_.add_text(curve_.step, curve_.prefix + tag, text);
+  }
+
+ private:
+  EventFile& events_;
+  const Curve& curve_;
+};
+
+// Extremes and norm are those of the finite numbers.
+void add_tensor(Step& step, const std::string& name, const analysis::Tensor& tensor) {
+  if (!tensor) return;
+  std::vector<double> finite;
+  int64_t nan = 0, infinite = 0;
+  double squares = 0;
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    const double x = tensor.at(i);
+    nan += std::isnan(x);
+    infinite += std::isinf(x);
+    if (!std::isfinite(x)) continue;
+    finite.push_back(x);
+    squares += x * x;
+  }
+  const std::string tag = "tensors/" + name;
+  step.scalar(tag + "/NaN", static_cast<double>(nan));
+  step.scalar(tag + "/infinite", static_cast<double>(infinite));
+  if (finite.empty()) return;
+  const auto [lowest, highest] = std::ranges::minmax(finite);
+  step.scalar(tag + "/lowest", lowest);
+  step.scalar(tag + "/highest", highest);
+  step.scalar(tag + "/norm", std::sqrt(squares));
+  step.histogram(tag, finite);
 }
 
-// Adds maps of the errors in a gradient of an image's pixels: a pixel is white if one of its elements is at its
-// tolerance or beyond it, and darker the nearer all of them are.
-void add_error_maps(EventFile& events, const analysis::Call& call, Gradient gradient, const analysis::Tensor& observed,
-                    const analysis::Tensor& expected, const analysis::Tolerance& tolerance, int64_t step,
-                    const std::string& tag) {
+void add_stage_errors(Step& step, const Json& stages) {
+  for (const Json& stage : stages) {
+    const std::string tag = "stages/" + text_at(stage, "stage");
+    const Json& apart = stage["max_abs"];
+    if (apart.is_number()) step.scalar(tag + "/largest difference from float64", apart.get<double>());
+    step.scalar(tag + "/differing NaN and infinities", stage["differing_finiteness"].get<double>());
+  }
+}
+
+// Adds the largest error of each level, if the call has levels.
+void add_levels(Step& step, const std::string& what, const analysis::Call& call, Gradient gradient,
+                const analysis::Tensor& observed, const analysis::Tensor& expected) {
   const auto dimensions = call.dimensions();
-  const auto pixel_dimension = std::ranges::find_if(
-      dimensions, [](const auto& dimension) { return std::string_view(dimension.name()) == "pixel"; });
-  if (!gradient.scattered() || pixel_dimension == dimensions.end()) return;
-  std::vector<double> worst;  // by pixel, those of all images in a row
+  const auto level = std::ranges::find_if(
+      dimensions, [](const auto& dimension) { return std::string_view(dimension.name()) == "level"; });
+  if (level == dimensions.end()) return;
+  std::map<int64_t, double> largest;
   for (int64_t i = 0; i < observed.elements(); ++i) {
-    const auto pixel = static_cast<size_t>(call.coordinates_of(gradient, i)[pixel_dimension->place()]);
-    if (pixel >= worst.size()) worst.resize(pixel + 1);
-    worst[pixel] = std::max(worst[pixel], off_in_tolerances(observed.at(i), expected.at(i), tolerance));
+    const double error = std::abs(observed.at(i) - expected.at(i));
+    double& most = largest[call.coordinates_of(gradient, i)[level->place()]];
+    if (std::isfinite(error)) most = std::max(most, error);
   }
-  size_t first = 0;
-  for (const analysis::Image& level : call.images()) {
-    GreyImage image;
-    image.width = static_cast<uint32_t>(level.sides.back());
-    int64_t rows = 1;  // of a 3D image, one slice below the other
-    for (size_t i = 0; i + 1 < level.sides.size(); ++i) rows *= level.sides[i];
-    image.height = static_cast<uint32_t>(rows);
-    const size_t count = size_t{image.width} * image.height;
-    for (size_t i = first; i < first + count; ++i) {
-      const double off = i < worst.size() ? std::min(worst[i], 1.0) : 0;
-      image.pixels.push_back(static_cast<uint8_t>(std::lround(255 * off)));
-    }
-    first += count;
-    events.add_image(step, fmt::format("{}/{}", tag, level.name), image);
-  }
+  for (const auto& [at, error] : largest) step.scalar(fmt::format("{}/largest error/level {}", what, at), error);
 }
 
-void add_errors(EventFile& events, const InvocationResult& result, const LoadedCall& loaded, const Side& expected) {
+void add_errors(Step& step, const InvocationResult& result, const LoadedCall& loaded, const Side& expected) {
   for (const Gradient gradient : loaded.call().gradients()) {
     const analysis::Tensor &observed = loaded.recorded().of(gradient), &right = expected.of(gradient);
     if (!observed || !right) continue;
@@ -90,34 +124,38 @@ void add_errors(EventFile& events, const InvocationResult& result, const LoadedC
       if (std::isfinite(error)) errors.push_back(error);
     }
     const std::string what = fmt::format("{}/recorded against {}", gradient.name(), expected.name);
-    events.add_histogram(result.invocation.id, what + "/error", histogram_of(errors));
+    step.histogram(what + "/error", errors);
     const auto tolerance = result.tolerance.value_or(analysis::customary_tolerance(observed.dtype));
-    add_error_maps(events, loaded.call(), gradient, observed, right, tolerance, result.invocation.id,
-                   what + "/error in tolerances");
+    for (const ErrorImage& drawn : error_images(loaded.call(), gradient, observed, right, tolerance))
+      step.image(fmt::format("{}/error in tolerances/{}", what, drawn.name), drawn.image);
+    add_levels(step, what, loaded.call(), gradient, observed, right);
   }
 }
 
-void add_comparisons(EventFile& events, const InvocationResult& result) {
-  const int64_t step = result.invocation.id;
+void add_comparisons(Step& step, const InvocationResult& result) {
   for (const analysis::NamedComparison& named : result.report.comparisons) {
     const std::string tag = fmt::format("{}/{} against {}/", named.gradient.name(), named.observed, named.expected);
-    events.add_scalar(step, tag + "elements out of tolerance", static_cast<double>(named.comparison.mismatched));
-    events.add_scalar(step, tag + "largest absolute difference", named.comparison.max_abs);
-    events.add_scalar(step, tag + "largest relative difference", named.comparison.max_rel);
-    events.add_scalar(step, tag + "largest difference in ULP", static_cast<double>(named.comparison.max_ulp));
+    step.scalar(tag + "elements out of tolerance", static_cast<double>(named.comparison.mismatched));
+    step.scalar(tag + "largest absolute difference", named.comparison.max_abs);
+    step.scalar(tag + "largest relative difference", named.comparison.max_rel);
+    step.scalar(tag + "largest difference in ULP", static_cast<double>(named.comparison.max_ulp));
   }
 }
 
 }  // namespace
 
-void add_to_events(EventFile& events, const InvocationResult& result, const LoadedCall& loaded,
-                   const Replays& replays) {
-  const int64_t step = result.invocation.id;
-  add_comparisons(events, result);
-  if (loaded.reference() != nullptr) add_errors(events, result, loaded, *loaded.reference());
-  add_errors(events, result, loaded, replays.float64());
+void add_to_events(EventFile& events, const Curve& curve, const InvocationResult& result, const LoadedCall& loaded,
+                   const Replays& replays, const Json& stages) {
+  Step step(events, curve);
+  for (const auto& input : loaded.call().inputs()) add_tensor(step, input.name, input.tensor);
+  for (const Gradient gradient : loaded.call().gradients())
+    add_tensor(step, gradient.name(), loaded.recorded().of(gradient));
+  add_comparisons(step, result);
+  if (loaded.reference() != nullptr) add_errors(step, result, loaded, *loaded.reference());
+  add_errors(step, result, loaded, replays.float64());
+  add_stage_errors(step, stages);
   for (const auto& [cause, count] : result.report.verdict.causes) {
-    events.add_scalar(step, fmt::format("causes/{}", name_of(cause)), static_cast<double>(count));
+    step.scalar(fmt::format("causes/{}", name_of(cause)), static_cast<double>(count));
   }
   std::string text = result.report.verdict.summary + "\n";
   for (const analysis::Group& group : result.report.groups) {
@@ -125,7 +163,7 @@ void add_to_events(EventFile& events, const InvocationResult& result, const Load
     text += fmt::format("\n- {} of {}, at fault {}: {} and {} more: {}", name_of(group.cause), group.gradient.name(),
                         name_of(group.at_fault), element_name(finding), group.elements - 1, finding.why);
   }
-  events.add_text(step, "verdict", text);
+  step.text("verdict", text);
 }
 
 }  // namespace msda::replay

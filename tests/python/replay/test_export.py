@@ -432,8 +432,20 @@ def test_event_files(replay, export, demo_capture, tmp_path):
         assert by_tag[tag + "largest absolute difference"][2] == np.float32(comparison["max_abs"])
     assert by_tag["causes/cell_boundary"][2] == 1
     assert call["verdict"]["summary"].encode() in dict(fields(by_tag["verdict"][8]))[8]
-    # The histogram of the errors, by NumPy.
+    # Tensors, errors by level and stages.
     data = np.load(DATA / "h200_border_noalign_0.npz")
+    for name, tensor in ("value", data["value"]), ("grad_sampling_locations", data["observed_grad_sampling_locations"]):
+        expected = {"lowest": tensor.min(), "highest": tensor.max(), "norm": np.linalg.norm(tensor.astype(float)), "NaN": 0, "infinite": 0}
+        assert {fact: by_tag[f"tensors/{name}/{fact}"][2] for fact in expected} == pytest.approx(expected)
+        assert dict(fields(by_tag[f"tensors/{name}"][5]))[3] == tensor.size
+    off = np.abs(data["observed_grad_sampling_locations"].astype(float) - data["reference_grad_sampling_locations"]).max((0, 1, 2, 4, 5))
+    what = "grad_sampling_locations/recorded against reference/largest error/level "
+    assert [by_tag[f"{what}{level}"][2] for level in range(4)] == pytest.approx(off)
+    stages = replay("stages", demo_capture, "--json", "-").json["invocations"][0]["summary"]
+    assert len(stages) == 9
+    for stage in stages:
+        assert by_tag[f"stages/{stage['stage']}/largest difference from float64"][2] == pytest.approx(stage["max_abs"], rel=1e-6)
+    # The histogram of the errors, by NumPy.
     errors = data["observed_grad_sampling_locations"].astype(float) - data["reference_grad_sampling_locations"]
     histogram = dict(fields(by_tag["grad_sampling_locations/recorded against reference/error"][5]))
     assert (histogram[1], histogram[2], histogram[3]) == (errors.min(), errors.max(), errors.size)
@@ -443,25 +455,45 @@ def test_event_files(replay, export, demo_capture, tmp_path):
     np.testing.assert_array_equal(counts, np.histogram(errors, edges)[0])
 
 
-def test_error_maps(export, demo_capture, tmp_path):
-    """A picture for each level, read by another PNG reader; by a tolerance that some of the errors come near."""
+def event_values(folder):
+    """[(step, value by field)] of the one event file in a folder."""
+    (name,) = os.listdir(folder)
+    events = [dict(fields(record)) for record in records((folder / name).read_bytes())][1:]
+    return [(event[2], dict(fields(dict(fields(event[5]))[1]))) for event in events]
+
+
+def drawn_errors(off):
+    """White without an error; from light to dark blue over six decades, up to the tolerance; red at it and beyond."""
+    with np.errstate(divide="ignore"):
+        share = np.clip(1 + np.log10(off) / 6, 0, 1)[..., None]
+    blue = np.array([207, 225, 242]) + share * (np.array([8, 48, 107]) - np.array([207, 225, 242]))
+    return np.where((off >= 1)[..., None], [215, 38, 30], np.where((off == 0)[..., None], 255, blue))
+
+
+def test_error_images(export, demo_capture, tmp_path):
+    """A picture for each level, read by another PNG reader, and one of the elements of each other gradient; by a tolerance that some of the
+    errors come near. Small pictures are enlarged."""
     tolerance = 1e-6
     export(demo_capture, "tensorboard", tmp_path, "--atol", tolerance, "--rtol", tolerance)
-    (name,) = os.listdir(tmp_path)
-    values = [dict(fields(dict(fields(dict(fields(record))[5]))[1])) for record in [*records((tmp_path / name).read_bytes())][1:]]
-    by_tag = {value[1].decode(): value for value in values}
+    by_tag = {value[1].decode(): value for _, value in event_values(tmp_path)}
     data = dict(np.load(DATA / "h200_border_noalign_0.npz"))
-    expected = backward(data, padding_mode="border")["grad_value"]
-    off = np.abs(data["observed_grad_value"] - expected) / (tolerance + tolerance * np.abs(expected))
-    start = 0
+    right = backward(data, padding_mode="border")
+
+    def check(name, tag, wanted, size):
+        given = dict(fields(by_tag[f"{name}/recorded against float64/error in tolerances/{tag}"][4]))
+        assert (given[1], given[2], given[3]) == (wanted.shape[0] * size, wanted.shape[1] * size, 3)
+        pixels = matplotlib.image.imread(io.BytesIO(given[4]))[..., :3] * 255
+        np.testing.assert_allclose(pixels, drawn_errors(wanted).repeat(size, 0).repeat(size, 1), atol=1)
+        assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 10
+
+    def off(name):
+        return np.abs(data[f"observed_{name}"] - right[name]) / (tolerance + tolerance * np.abs(right[name]))
+
+    start, pixels = 0, off("grad_value").max((0, 2, 3))
     for level, (height, width) in enumerate(data["spatial_shapes"]):
-        given = dict(fields(by_tag[f"grad_value/recorded against float64/error in tolerances/level {level}"][4]))
-        assert (given[1], given[2], given[3]) == (height, width, 1)
-        pixels = matplotlib.image.imread(io.BytesIO(given[4])) * 255
-        wanted = np.minimum(off[:, start:start + height * width].max((0, 2, 3)).reshape(height, width), 1) * 255
-        np.testing.assert_allclose(pixels, wanted, atol=0.51)
-        assert len(np.unique(pixels)) > 10
+        check("grad_value", f"level {level}", pixels[start:start + height * width].reshape(height, width), 64 // max(height, width))
         start += height * width
+    check("grad_attention_weights", "elements", off("grad_attention_weights").reshape(500, 2, 12).max(1), 1)  # 1000 rows, two in a pixel
 
 
 def test_event_files_by_tensorboard(replay, export, demo_capture, tmp_path):
@@ -474,16 +506,26 @@ def test_event_files_by_tensorboard(replay, export, demo_capture, tmp_path):
     assert [entry.value for entry in events.Scalars("causes/cell_boundary")] == [1]
     histogram = events.Histograms("grad_sampling_locations/recorded against reference/error")[0].histogram_value
     assert histogram.num == sum(histogram.bucket) == 24000
-    assert len(tags["images"]) == 4 and "verdict" in tags["tensors"]
+    assert len(tags["images"]) == 8 and "verdict" in tags["tensors"]
     assert b"The reference is wrong" in events.Tensors("verdict")[0].tensor_proto.string_val[0]
 
 
-def test_steps_are_invocations(export, named_capture, tmp_path):
+def test_steps_of_one_kernel(export, named_capture, tmp_path):
     result = export(named_capture, "tensorboard", tmp_path / "logs")
     assert result["invocations"] == [0, 1] and result["finding"] is None
-    (name,) = os.listdir(tmp_path / "logs")
-    events = [dict(fields(record)) for record in records((tmp_path / "logs" / name).read_bytes())][1:]
-    assert {event[2] for event in events} == {0, 1}
+    assert {step for step, _ in event_values(tmp_path / "logs")} == {0, 1}
+
+
+def test_each_module_is_a_curve(export, tmp_path, rng):
+    """Two training steps of a model with two layers: the calls of a layer are its steps."""
+    calls = [Invocation(inputs, backward(inputs), "msda_triton", kernel="k", facts={"label": label})
+             for label in ("first", "second", "second", "first") for inputs in [make_problem(rng)]]
+    write_capture(tmp_path / "a.h5", calls)
+    export(tmp_path / "a.h5", "tensorboard", tmp_path / "logs")
+    norms = {(value[1].decode(), step): value[2] for step, value in event_values(tmp_path / "logs") if value[1].endswith(b"/value/norm")}
+    wanted = [("msda first", 0), ("msda second", 0), ("msda second", 1), ("msda first", 1)]
+    assert norms == pytest.approx({(f"{curve}/tensors/value/norm", step): np.linalg.norm(call.inputs["value"].astype(float))
+                                   for (curve, step), call in zip(wanted, calls)})
 
 
 # --- Files.
