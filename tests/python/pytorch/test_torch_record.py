@@ -228,6 +228,7 @@ def test_trouble_of_the_recorder_is_not_the_programs(tmp_path, monkeypatch):
 def test_nothing_is_computed_while_a_graph_is_captured(tmp_path, monkeypatch):
     """Not even what is needed to see whether the call can be recorded."""
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.warns(UserWarning, match="is captured in a CUDA graph"):
         record, _, calls = recorded(tmp_path / "x.h5", lambda: random(6).index_put((indices(6, 3),), random(3)))
@@ -240,6 +241,16 @@ def test_cuda_is_not_begun(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: 1 / 0)
     record, _, calls = recorded(tmp_path / "x.h5", CALLS["index_add"][0])
     assert len(calls) == 1 and record.left_out == {}
+
+
+def test_the_gpu_is_named(tmp_path, monkeypatch):
+    """As the preloaded recorder names it, if the program uses one."""
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    with msda_replay.record(tmp_path / "x.h5"):
+        torch.zeros(6, 5).index_add(0, torch.zeros(1, dtype=int), torch.ones(1, 5))
+    assert read_capture(tmp_path / "x.h5").run["gpu"] == "NVIDIA H200"
 
 
 def test_tensors_without_data_are_left_out(tmp_path):

@@ -58,7 +58,10 @@ class OperatorCalls(TorchDispatchMode):
         seed = torch.initial_seed() if seed is None else seed
         seeds = [{"source": "torch_cpu", "value": seed & (2**64 - 1)}]
         libraries = {"torch": torch.__version__, "Python": sys.version.split()[0]}
-        write_capture(path, self.invocations, {"argv": sys.argv, "libraries": libraries, "seeds": seeds}, overwrite)
+        run = {"argv": sys.argv, "libraries": libraries, "seeds": seeds}
+        if torch.cuda.is_initialized():
+            run.update(gpu=torch.cuda.get_device_name(), cuda=str(torch.version.cuda))
+        write_capture(path, self.invocations, run, overwrite)
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
