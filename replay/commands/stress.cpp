@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "recorder/text/words.h"
 #include "replay/base/errors.h"
@@ -71,8 +73,9 @@ void check_stress_flags(const StressOptions& options) {
 }
 
 // Adds the causes for which simulated runs of a call failed. `result`: of the call, as in docs/stress.schema.json.
+// `counts`: whether no other call has the same runs.
 void add_findings_of(Json& findings, const std::string& label, const std::string& kernel, int64_t invocation,
-                     const Json& result) {
+                     const Json& result, bool counts = true) {
   const Json& probability = result["failure_probability"];
   if (probability["failures"] == 0) return;
   for (const auto& [cause, part] : result["by_cause"].items()) {
@@ -87,7 +90,7 @@ void add_findings_of(Json& findings, const std::string& label, const std::string
                         {"message", fmt::format("the test fails in {} of runs, for {} in {}", percent(probability),
                                                 cause, percent(part))},
                         {"invocation", invocation},
-                        {"failures", part["failures"]}});
+                        {"failures", counts ? part["failures"] : Json(0)}});
   }
 }
 
@@ -124,15 +127,18 @@ void check_many(const StressOptions& options) {
 
 void report_failures(const StressOptions& options, std::vector<Outcome>& outcomes, TrackedFindings& findings) {
   Json joined = join_failures(outcomes, options.confidence);
+  std::set<std::string> counted;  // calls of equal inputs, recorded several times, have one simulation
   for (Outcome& outcome : outcomes) {
     if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     outcome["findings"] = Json::array();
     outcome["trials"] = Json::object();
     for (const Json& call : outcome.value("calls", Json::array())) {
       const std::string label = call.value("label", "");
-      const int64_t runs = call["result"]["failure_probability"]["runs"];
+      const bool counts =
+          counted.insert((label.empty() ? text_at(outcome, "capture") : label) + text_at(call, "key")).second;
+      const int64_t runs = counts ? count_at(call["result"]["failure_probability"], "runs") : 0;
       outcome["trials"][label] = outcome["trials"].value(label, int64_t{0}) + runs;
-      add_findings_of(outcome["findings"], label, call["kernel"], call["invocation"], call["result"]);
+      add_findings_of(outcome["findings"], label, call["kernel"], call["invocation"], call["result"], counts);
     }
   }
   findings.take(outcomes);

@@ -180,14 +180,15 @@ void TrackedFindings::take(const std::vector<Json>& outcomes) {
 // A test fails for a finding once in a capture, however many calls have it; simulated runs are counted as they fail.
 void TrackedFindings::count(const Json& outcome, const Tested& tested) {
   const auto test_of = [&](const std::string& label) { return label.empty() ? tested.name : label; };
+  const bool has_runs = outcome.contains("trials");
   const Json runs = outcome.value("trials", Json::object());
   for (const auto& [label, count] : runs.items()) trials_[test_of(label)] += count.get<int64_t>();
-  for (size_t i = 0; runs.empty() && i < tested.tests.size(); ++i) ++trials_[tested.tests[i]];
+  for (size_t i = 0; !has_runs && i < tested.tests.size(); ++i) ++trials_[tested.tests[i]];
   std::set<std::string> here;
   for (Json finding : outcome.value("findings", Json::array())) {
     finding["test"] = test_of(text_at(finding, "test"));
     const std::string identity = line_of(identity_of(finding));
-    failures_[identity] += runs.empty() ? int64_t{here.insert(identity).second} : count_at(finding, "failures");
+    failures_[identity] += has_runs ? count_at(finding, "failures") : int64_t{here.insert(identity).second};
   }
 }
 

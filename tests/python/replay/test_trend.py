@@ -101,7 +101,7 @@ def test_simulated_runs(replay, tmp_path):
     inputs["sampling_locations"] = rng.random(inputs["sampling_locations"].shape).astype(np.float32)
     call = Invocation(inputs, {}, "msda_triton", kernel="k", facts={"label": "test_a"}, atol=5e-7, rtol=3e-4)
     second = Invocation({**inputs, "grad_output": inputs["grad_output"] + 1}, {}, "msda_triton", kernel="k", facts={"label": "test_a"}, atol=5e-7, rtol=3e-4)
-    write_capture(tmp_path / "a.h5", [call, second])
+    write_capture(tmp_path / "a.h5", [call, second, call])  # the third has the first's simulation
     first = replay("stress", tmp_path / "a.h5", "--invocation", 0, "--runs", "300", "--tally", tmp_path / "1.json", "--json", "-", expect=1).json
     both = replay("stress", tmp_path / "a.h5", "--invocation", "all", "--runs", "300", "--tally", tmp_path / "2.json", "--json", "-", expect=1).json
     for path, results in ("1.json", [first]), ("2.json", both["calls"]):
