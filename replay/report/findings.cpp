@@ -137,6 +137,10 @@ TrackedFindings::TrackedFindings(const Options& options, std::string command)
     : options_(options), command_(std::move(command)) {
   if (!options.baseline.empty()) known_ = read_baseline(options.baseline, command_);
   if (options.github && options.json == "-") throw BadInput("--github prints, as --json - does: give --json a file");
+  // Tallies of many nights lie in a folder, which the first one makes; check() says what is wrong with it.
+  std::error_code ignored;
+  if (!options.tally.empty())
+    std::filesystem::create_directories(std::filesystem::path(options.tally).parent_path(), ignored);
   for (const OutputFile& file : outputs()) {
     refuse_same_outputs(file.path, options.json);
     file.check();

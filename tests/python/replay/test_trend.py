@@ -28,7 +28,6 @@ def nights(replay, tmp_path_factory):
     """test_a fails in 1 of 2 captures, then in 0 of 2, then is not run; test_b never fails. The second night has another GPU, and the third
     a capture that cannot be read."""
     folder = tmp_path_factory.mktemp("trend")
-    (folder / "tallies").mkdir()
     for day, wrong, gpu in ((1, [3], "NVIDIA H100"), (2, [], "NVIDIA H200"), (3, None, "NVIDIA H200")):
         night = folder / f"night {day}"
         night.mkdir()
