@@ -84,7 +84,7 @@ int run_doctor(const DoctorOptions& options) {
   // Last, because a process that has started the driver may not fork to read captures.
   int driver_version = 0;
   const Check driver = check_driver(driver_version);
-  checks.insert(checks.begin() + 2, {driver, check_cupti(driver_version)});
+  checks.insert(checks.begin() + 2, {driver, check_cupti(driver_version), check_kernels(driver_version)});
 
   const auto errors = std::ranges::count(checks, Health::kError, &Check::health);
   Lines lines;

@@ -43,22 +43,6 @@ std::string in_gib(uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(1 << 30));
 }
 
-// Adds what libmsda can do on a GPU, and what to do where that is less than the driver could.
-void check_kernels(Check& check, const gpu::DriverFacts& driver) {
-  const std::string built = msda_cuda_version();
-  if (built.empty()) {
-    check.details.emplace_back("libmsda: no kernels for GPUs; only mode original replays there");
-    check.remedy = "to replay in all modes there, install the wheel with kernels, or build with nvcc";
-    return;
-  }
-  check.details.push_back("libmsda: kernels built with CUDA " + built);
-  // NVIDIA's drivers run what was built with another minor version of theirs.
-  if (text::parse_number<int64_t>(built.substr(0, built.find('.'))).value_or(0) > driver.version / 1000) {
-    check.health = Health::kWarning;
-    check.remedy = "libmsda's kernels need a driver for CUDA " + built + ": update it, or build with an older nvcc";
-  }
-}
-
 // A folder that must be writable, with room; problems are added to the check.
 void check_folder(Check& check, const std::string& what, const std::string& folder) {
   constexpr uint64_t kLittle = 1 << 30;
@@ -95,7 +79,6 @@ Check check_driver(int& version) {
       const auto& device = facts.devices[i];
       check.details.push_back(fmt::format("cuda:{}: {}, sm_{}", i, device.name, device.architecture));
     }
-    check_kernels(check, facts);
     if (facts.devices.empty()) {
       check.health = Health::kWarning;
       check.remedy = "if this machine has a GPU, look at CUDA_VISIBLE_DEVICES and nvidia-smi";
@@ -135,6 +118,24 @@ Check check_cupti(int driver_version) {
       "only --hook cupti needs it, and machine code of modules that a program holds compressed; PyTorch brings its "
       "own, "
       "which the recorder uses. Otherwise put its folder into LD_LIBRARY_PATH";
+  return check;
+}
+
+Check check_kernels(int driver_version) {
+  const std::string built = msda_cuda_version();
+  Check check{.name = "libmsda", .summary = "kernels for GPUs, built with CUDA " + built};
+  if (built.empty()) {
+    check.summary = "no kernels for GPUs: calls are replayed on the CPU";
+    if (driver_version > 0) check.remedy = "for replays on the GPU, install the wheel with kernels, or build with nvcc";
+    return check;
+  }
+  // A driver runs what was built with any minor version of its CUDA.
+  const auto major = text::parse_number<int64_t>(built.substr(0, built.find('.'))).value_or(0);
+  if (driver_version > 0 && major > driver_version / 1000) {
+    check.health = Health::kWarning;
+    check.summary += fmt::format(", newer than the driver's {}", cuda_version(driver_version));
+    check.remedy = "update the driver, or build with an older nvcc, for replays on the GPU";
+  }
   return check;
 }
 

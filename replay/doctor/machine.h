@@ -9,6 +9,8 @@
 namespace msda::replay {
 
 Check check_cupti(int driver_version);
+// Whether libmsda has kernels for GPUs, and whether the driver can run them.
+Check check_kernels(int driver_version);
 Check check_disk();
 Check check_limits();
 // Checks the files of MSDA_RECORD_ADAPTERS and of --adapter. Returns nothing if there are none.

@@ -65,12 +65,23 @@ def test_the_driver_and_cupti():
     _, checks = doctor(LD_LIBRARY_PATH=STAND_IN)
     assert checks["driver"]["status"] == "ok" and "1 GPU" in checks["driver"]["summary"]
     assert re.fullmatch(r"cuda:0: .+, sm_\d+", checks["driver"]["details"][0])
-    version = subprocess.run([REPLAY, "--version"], capture_output=True, text=True).stdout
-    built = re.search("^CUDA: built with (.*)$", version, re.M)
-    assert checks["driver"]["details"][1] == (f"libmsda: kernels built with CUDA {built[1]}" if built else
-                                              "libmsda: no kernels for GPUs; only mode original replays there")
-    assert checks["driver"]["remedy"] == ("" if built else "to replay in all modes there, install the wheel with kernels, or build with nvcc")
     assert checks["cupti"]["summary"].startswith(str(STAND_IN.resolve())) or str(STAND_IN) in checks["cupti"]["summary"]
+
+
+def test_kernels_for_gpus():
+    """Of a libmsda with them, and of one without; with no driver, one that can run them, and one that is older than they are."""
+    version = subprocess.run([REPLAY, "--version"], capture_output=True, text=True).stdout
+    built = re.search(r"^CUDA: built with (\d+)(.*)$", version, re.M)
+    old = {"MSDA_STAND_IN_VERSION": f"{int(built[1]) - 1 if built else 12}080"}
+    found = [doctor(**variables)[1]["libmsda"] for variables in ({}, {"LD_LIBRARY_PATH": STAND_IN}, {"LD_LIBRARY_PATH": STAND_IN, **old})]
+    if built is None:
+        assert all(check["status"] == "ok" and check["summary"].startswith("no kernels for GPUs") for check in found)
+        assert [bool(check["remedy"]) for check in found][1:] == [True, True]
+        return
+    summary = f"kernels for GPUs, built with CUDA {built[1]}{built[2]}"
+    assert [check["summary"] for check in found] == [summary, summary, f"{summary}, newer than the driver's {int(built[1]) - 1}.8"]
+    assert [(check["status"], bool(check["remedy"])) for check in found] == [("ok", False), ("ok", False), ("warning", True)]
+    assert doctor(LD_LIBRARY_PATH=STAND_IN, **old)[1]["driver"]["status"] == "ok"
 
 
 def test_what_is_missing(tmp_path):
