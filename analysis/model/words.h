@@ -17,6 +17,13 @@ struct Convention {
   std::variant<std::string, bool, int64_t, std::vector<double>> value;
 };
 
+// What to do about a cause.
+struct Help {
+  const char* text;   // a sentence that ends with a colon
+  const char* type;   // a line of Python, or a command; empty if only stages help
+  bool shows_stages;  // msda-replay stages, of the farthest element, helps as well
+};
+
 class Words {
  public:
   virtual ~Words() = default;
@@ -39,7 +46,7 @@ class Words {
   // Returns what rounding decides where gradients jump, and what to do so that it does not; null: as where coordinates
   // have cells.
   virtual const char* jump_text() const { return "a rounded coordinate landed in the neighbouring cell"; }
-  virtual const char* jump_help() const { return nullptr; }
+  virtual const Help* jump_help() const { return nullptr; }
 };
 
 }  // namespace msda::analysis

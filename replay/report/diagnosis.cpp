@@ -56,9 +56,10 @@ void add_diagnosis(Page& page, const Group& group, const InvocationResult& resul
   }
   add_example(page, group.elements > farthest.count ? "worst" : "where", farthest, result);
   if (settings.verbose) add_more_examples(page, group, result);
-  const Help help = help_for(group, result);
-  page.labelled("help", {{help.text()}});
-  if (!help.lead.empty()) {
+  const GroupHelp help = help_for(group, result);
+  page.labelled("help", {{help.text}});
+  if (!help.type.empty()) page.line(help.type, 9);
+  if (help.shows_stages) {
     const std::string invocation = several ? fmt::format(" --invocation {}", result.invocation.id) : "";
     page.line(fmt::format("msda-replay stages {}{} --element '{}'", settings.capture_flags, invocation,
                           element_name(farthest)),

@@ -1,4 +1,4 @@
-// What to do about a cause.
+// What to do about a group of findings.
 #pragma once
 
 #include <string>
@@ -7,17 +7,12 @@
 
 namespace msda::replay {
 
-struct Help {
-  std::string sentences{};  // may be empty if there is a lead
-  // To what msda-replay stages prints of the group's farthest element, which is to be looked at next; may be empty.
-  std::string lead{};
-
-  std::string text() const {
-    if (lead.empty()) return sentences;
-    return sentences.empty() ? lead + ":" : sentences + " " + lead + ":";
-  }
+struct GroupHelp {
+  std::string text;   // a sentence that ends with a colon
+  std::string type;   // a line to type; empty if there is only the next
+  bool shows_stages;  // what msda-replay stages prints of the group's farthest element is to be looked at
 };
 
-Help help_for(const analysis::Group& group, const InvocationResult& result);
+GroupHelp help_for(const analysis::Group& group, const InvocationResult& result);
 
 }  // namespace msda::replay

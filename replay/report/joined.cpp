@@ -21,6 +21,7 @@ namespace {
 
 // What groups must have in common to be joined: members of a group, and of its invocation.
 constexpr std::initializer_list<const char*> kOfGroup = {"tensor", "cause", "at_fault", "advisory"};
+constexpr std::initializer_list<const char*> kOfHelp = {"help", "type", "stages"};
 
 // Returns the members of an invocation: operator, kernel, and the conventions that do not differ with the sizes of a
 // call.
@@ -104,8 +105,8 @@ void join_group(Json& groups, const Json& outcome, const Json& group) {
   keep_shared(into["shared"], group["shared"]);
   if (distance(worst) > distance(into["worst"])) {
     into["worst"] = std::move(worst);
-    into.erase("stages");
-    copy_some(group, into, {"help", "stages"});
+    for (const char* member : kOfHelp) into.erase(member);
+    copy_some(group, into, kOfHelp);
   }
   Json& captures = into["captures"];
   if (captures.back()["capture"] == outcome["capture"]) {
@@ -217,6 +218,7 @@ std::string shared_text(const Json& shared) {
 
 void add_help(Page& page, const Json& group, const std::string& flags) {
   page.labelled("help", {{group["help"].get<std::string>()}});
+  if (group.contains("type")) page.line(group["type"].get<std::string>(), 9);
   if (!group.contains("stages")) return;
   const Json& worst = group["worst"];
   page.line(fmt::format("msda-replay stages {} --invocation {}{} --element '{}'",
@@ -268,7 +270,8 @@ Json shortened(const Json& result) {
       copy_some(group, kept, kOfGroup);
       copy_some(group, kept, {"count"});
       copy_some(invocation, kept, grouping_members());
-      copy_some(group, kept, {"shared", "help", "stages"});
+      copy_some(group, kept, {"shared"});
+      copy_some(group, kept, kOfHelp);
       kept["tolerance_given"] = !invocation["tolerance"].is_null();
       kept["worst"]["invocation"] = invocation["id"];
       copy_some(invocation["findings"][group["worst"].get<size_t>()], kept["worst"],

@@ -171,9 +171,10 @@ Json to_json(const InvocationResult& result) {
   json["groups"] = Json::array();
   for (const auto& group : result.report.groups) {
     json["groups"].push_back(to_json(group));
-    const Help help = help_for(group, result);
-    json["groups"].back()["help"] = help.text();
-    if (!help.lead.empty()) json["groups"].back()["stages"] = true;
+    const GroupHelp help = help_for(group, result);
+    json["groups"].back()["help"] = help.text;
+    if (!help.type.empty()) json["groups"].back()["type"] = help.type;
+    if (help.shows_stages) json["groups"].back()["stages"] = true;
   }
   json["findings"] = Json::array();
   for (const auto& finding : result.report.findings) json["findings"].push_back(to_json(finding));

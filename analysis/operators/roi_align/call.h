@@ -47,9 +47,12 @@ struct RoiAlignCall final : ImageScatterCall {
   Landings landings(const Axis& axis, const Precision& precision) const override;
   std::vector<Evaluation> evaluations(const Axis& axis, msda_dtype arithmetic) const override;
   const char* jump_text() const override { return "a rounded length makes another number of points"; }
-  const char* jump_help() const override {
-    return "set a fixed sampling_ratio, such as 2: where bins are whole pixels, rounding decides how many points they "
-           "have, which no tolerance covers.";
+  const Help* jump_help() const override {
+    static constexpr Help kHelp = {
+        "set a fixed sampling_ratio: where bins are whole pixels, rounding decides how many points they have, which no "
+        "tolerance covers:",
+        "torchvision.ops.RoIAlign(output_size, spatial_scale, sampling_ratio=2)", false};
+    return &kHelp;
   }
 
   bool admits(std::span<const OwnedTensor> inputs) const override;

@@ -39,7 +39,8 @@ function drawGroup(group, number, { invocation, id, flags }) {
       described("described", [
         ["where", isSeveral && group.where], ["how", isSeveral && group.how],
         [isSeveral ? "worst" : "element", [make("code", elementName(worst)), ` ${worst.place}`]], ["why", worst.why],
-        ["what to do", [group.help, group.stages && command(`msda-replay stages ${flags} --element '${elementName(worst)}'`)]]]),
+        ["what to do", [group.help, group.type && command(group.type),
+          group.stages && command(`msda-replay stages ${flags} --element '${elementName(worst)}'`)]]]),
       drawValues(worst, invocation.tolerance)),
     drawings(worst, true), drawEvidence(worst.evidence));
 }

@@ -21,7 +21,7 @@ function drawJoinedGroup(group, pageOf) {
       ["worst", [make("code", elementName({ tensor: group.tensor, index: worst.index })), `, invocation ${worst.invocation} of `,
         captureName(worst.capture, pageOf[worst.capture])]],
       ["values", `recorded ${general(worst.observed, 9)}, ${worst.against} ${general(worst.expected, 9)}`],
-      ["why", worst.why], ["what to do", group.help]]),
+      ["why", worst.why], ["what to do", [group.help, group.type && command(group.type)]]]),
     make("details.evidence", make("summary", "The captures"), make("ul", captures.map(({ capture, count: n }) =>
       make("li", captureName(capture, pageOf[capture]), `: ${plural(n, "element")}`)))));
 }
