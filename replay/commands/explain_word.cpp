@@ -1,6 +1,7 @@
 // msda-replay explain: what a word that the commands print means.
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -31,39 +32,47 @@ std::string as_named(std::string word) {
 
 std::vector<ExplainedWord> meanings_of(const std::string& word) {
   std::vector<ExplainedWord> meanings;
-  std::vector<std::string> known;
+  std::vector<std::string> known, causes;
   for (const ExplainedWord& explained : explained_words()) {
     known.push_back(explained.name);
+    if (explained.meant_as == explained_words().front().meant_as) causes.push_back(explained.name);
     if (as_named(explained.name) == as_named(word)) meanings.push_back(explained);
   }
   if (!meanings.empty()) return meanings;
   const std::string meant = text::closest(as_named(word), known);
-  throw BadInput(fmt::format("explain: no page explains \"{}\"{}; msda-replay explain lists all words", word,
-                             meant.empty() ? "" : fmt::format("; did you mean {}?", meant)));
+  throw BadInput(
+      fmt::format("explain: no page explains \"{}\"{}; the causes of findings are {}; msda-replay explain "
+                  "lists all words",
+                  word, meant.empty() ? "" : fmt::format("; did you mean {}?", meant), fmt::join(causes, ", ")));
 }
 
-// Paragraphs are wrapped; lines of transcripts stay lines.
+// Paragraphs are wrapped, and lines of transcripts with those that continue them, which are indented further.
 void print_markdown(const std::string& markdown, Page& page) {
   std::string paragraph;
+  size_t indent = 0, hang = 0;
   const auto end_paragraph = [&] {
-    const bool is_item = paragraph.starts_with("- ");
-    if (!paragraph.empty()) page.paragraph({Span(paragraph)}, is_item ? 2 : 0, is_item ? 4 : 0);
+    if (!paragraph.empty()) page.paragraph({Span(paragraph)}, indent, hang);
     paragraph.clear();
+    indent = hang = 0;
   };
   for (size_t at = 0; at < markdown.size();) {
     const size_t end = std::min(markdown.find('\n', at), markdown.size());
     const std::string line = markdown.substr(at, end - at);
     at = end + 1;
-    const size_t indent = line.find_first_not_of(' ');
-    const bool is_transcript = indent != line.npos && indent >= 4;
-    if (line.empty() || is_transcript || line.starts_with("- ")) end_paragraph();
     if (line.empty()) {
+      end_paragraph();
       page.blank();
-    } else if (is_transcript) {
-      page.paragraph({Span(line.substr(indent))}, indent, indent + 2);
-    } else {
-      paragraph += (paragraph.empty() ? "" : " ") + line.substr(indent);
+      continue;
     }
+    const size_t spaces = std::min(line.find_first_not_of(' '), line.size());
+    const bool is_item = line.starts_with("- "), is_transcript = spaces >= 4;
+    const bool continues = is_transcript && indent >= 4 && spaces > indent + 2;
+    if (is_item || (is_transcript && !continues)) end_paragraph();
+    if (paragraph.empty()) {
+      indent = is_item ? 2 : is_transcript ? spaces : 0;
+      hang = is_item ? 4 : is_transcript ? spaces + 6 : 0;  // behind "what: "
+    }
+    paragraph += (paragraph.empty() ? "" : " ") + line.substr(spaces);
   }
   end_paragraph();
 }

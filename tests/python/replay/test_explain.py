@@ -72,6 +72,22 @@ def test_an_explanation_is_the_pages_section():
     assert shown.split()[-30:] == section.split()[-30:]
 
 
+@pytest.mark.parametrize("cause", admitted("run", "ill_conditioned"))
+def test_a_cause_says_what_it_is_how_it_is_known_and_what_to_do(cause):
+    shown = " ".join(explain(cause).stdout.split())
+    known = re.search(r"This cause holds|The cause also holds", shown)
+    assert known and known.start() < shown.index("What to do: ") and re.search("Evidence: |The evidence is", shown)
+
+
+def test_lines_of_transcripts_are_wrapped_as_one():
+    """Where the page's are longer than the terminal's."""
+    shown = explain("stopped_sum").stdout
+    (why,) = re.findall(r"^( +)why: +(.*\n(?:\1 +.*\n)+)", shown, re.M)
+    lines = why[1].splitlines()
+    assert len(lines) >= 4 and {len(line) - len(line.lstrip()) for line in lines[1:]} == {len(why[0]) + 6}
+    assert all(len(line) + len(after.split()[0]) >= 80 for line, after in zip(lines[1:], lines[2:]))
+
+
 def test_a_word_with_two_meanings_is_explained_as_both():
     assert [found["meant_as"] for found in words("arrival_order")] == ["verdict of a survey", "cause of a divergence of trails"]
 
@@ -104,6 +120,8 @@ def test_an_unknown_word_is_an_error_that_names_a_similar_one():
     done = explain("cell_bondary")
     assert (done.returncode, done.stdout) == (2, "")
     assert 'no page explains "cell_bondary"; did you mean cell_boundary?' in done.stderr
+    causes = [found["name"] for found in words() if found["meant_as"] == "cause of a finding"]
+    assert f"; the causes of findings are {', '.join(causes)};" in done.stderr
     assert explain("\x1b[31m").stderr.count("\x1b") == 0
 
 
