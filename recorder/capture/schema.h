@@ -11,6 +11,11 @@
 namespace msda::capture {
 
 inline constexpr std::string_view kFormat = "msda-capture";
+// What a file says of itself to whoever finds it; the Python package has a copy.
+inline constexpr std::string_view kAbout =
+    "Calls of numerical kernels, with inputs and outputs, recorded by msda-replay. "
+    "'msda-replay run FILE' replays and explains them; any HDF5 reader opens the file.";
+inline constexpr std::string_view kFormatPage = "docs/capture-format.md in msda-replay's sources and packages";
 // Readers refuse any other version. Raise it when a reader of the old one would misread a new file.
 inline constexpr int64_t kFormatVersion = 1;
 

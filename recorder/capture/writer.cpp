@@ -73,6 +73,8 @@ Writer::Writer(const std::string& path, IfExists if_exists, const std::string& t
   const hid_t root = impl_->file.get();
   impl_->attribute(root, "format", std::string(kFormat));
   impl_->attribute(root, "format_version", kFormatVersion);
+  impl_->attribute(root, "about", std::string(kAbout));
+  impl_->attribute(root, "format_page", std::string(kFormatPage));
   impl_->attribute(root, "tool_version", tool_version);
   impl_->attribute(root, "created", now());
   impl_->group("/invocations");
@@ -86,6 +88,8 @@ Writer::Writer(const std::string& path, IfExists if_exists, const std::string& t
 
 Writer::Writer(Writer&&) noexcept = default;
 Writer::~Writer() = default;
+
+void Writer::write_verdict(const std::string& verdict) { impl_->attribute(impl_->file.get(), "verdict", verdict); }
 
 void Writer::write_run(const Run& run, const std::vector<Seed>& seeds) {
   const hdf5::Group group = impl_->group("/run");

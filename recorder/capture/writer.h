@@ -21,6 +21,8 @@ class Writer {
   Writer(Writer&&) noexcept;
   ~Writer();  // closes; call close() to hear of errors
 
+  // Adds what msda-replay says of the file, as text.
+  void write_verdict(const std::string& verdict);
   void write_run(const Run& run, const std::vector<Seed>& seeds);
   // Call it once, with all of them.
   void write_survey(const std::vector<SurveyedKernel>& kernels);

@@ -95,6 +95,7 @@ void write_small_capture(const std::string& path, bool replace, const std::strin
   using Writer = capture::Writer;
   Writer writer(path, replace ? Writer::IfExists::kReplace : Writer::IfExists::kRefuse, record::version());
   writer.write_run(run, {});
+  writer.write_verdict(minimized.report.verdict.summary);
   writer.begin_invocation(facts);
   for (const auto& tensor : minimized.call->inputs) writer.add_input(view_of(tensor.name.c_str(), tensor.view()));
   for (const auto& view : gradients_of(*material.call, material.before)) writer.add_output_before(view);

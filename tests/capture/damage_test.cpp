@@ -257,7 +257,7 @@ TEST_F(CaptureFile, RandomDamageEndsInAnError) {
   std::ifstream(path, std::ios::binary).read(original.data(), static_cast<std::streamsize>(original.size()));
   std::mt19937_64 random(4);
   int errors = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 90; ++i) {
     std::vector<char> damaged = original;
     for (uint64_t n = 1 + random() % 4; n > 0; --n) damaged[random() % damaged.size()] = static_cast<char>(random());
     std::ofstream(path, std::ios::binary | std::ios::trunc)

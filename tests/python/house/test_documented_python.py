@@ -8,6 +8,8 @@ import pytest
 from conftest import SOURCE
 from support.problems import backward, make_problem
 
+from msda_replay.capture import ABOUT
+
 pytestmark = pytest.mark.pages("the page in the test's name",
                                 "change its Python block so that it runs as it stands, after the blocks above it on the page")
 
@@ -48,7 +50,7 @@ def with_gradient(array, gradient):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnknownMarkWarning")  # the plugin's, which is not loaded here
 @pytest.mark.parametrize("page", sorted({page for page, *_ in BLOCKS}), ids=lambda page: page.name)
-def test_the_blocks_of_a_page(page, names, tmp_path, monkeypatch, demo_capture):
+def test_the_blocks_of_a_page(page, names, tmp_path, monkeypatch, demo_capture, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copy(demo_capture, "failure.h5")
     for at, _, block in (block for block in BLOCKS if block[0] == page):
@@ -70,6 +72,9 @@ def test_the_blocks_of_a_page(page, names, tmp_path, monkeypatch, demo_capture):
     if page.name == "python.md":
         assert "written.h5" in {path.name for path in tmp_path.iterdir()}
         assert names["findings"][0].cause == "cell_boundary"
+    if page.name == "capture-format.md":
+        about, worst = capsys.readouterr().out.split("grad_sampling_locations", 1)
+        assert ABOUT in about and worst.startswith(" ['batch', 'query', 'head', 'level', 'point', 'xy'] 0 948 0 0 2 0 -128.07")
 
 
 def test_blocks_are_found():

@@ -10,6 +10,7 @@ import sys
 import time
 import xml.etree.ElementTree
 
+import h5py
 import numpy as np
 import pytest
 from conftest import BUILD, REPLAY, SOURCE
@@ -116,7 +117,7 @@ def test_what_a_run_without_failures_leaves(session, tmp_path):
     assert session("", on=("--msda",)).status == 5  # pytest's own: no tests
 
 
-def test_junit(three):
+def test_junit(three, replay):
     _, folder = three()
     cases = {case.get("name"): {entry.get("name"): entry.get("value") for entry in case.iter("property")}
              for case in xml.etree.ElementTree.parse(folder / "junit.xml").iter("testcase")}
@@ -124,6 +125,9 @@ def test_junit(three):
     assert cases["test_fails"]["msda_capture"] == str(folder / "msda-captures" / "test_it.py-test_fails.h5")
     assert cases["test_fails"]["msda_causes"] == "implementation_error: 1"
     assert cases["test_fails"]["msda_verdict"].startswith("The reference is wrong")
+    with h5py.File(cases["test_fails"]["msda_capture"]) as file:
+        assert file.attrs["verdict"] == cases["test_fails"]["msda_verdict"]
+    replay("verify", cases["test_fails"]["msda_capture"], expect=0)
 
 
 @pytest.mark.parametrize("keep, kept", [
@@ -505,6 +509,27 @@ def test_where_an_array_lies_in_an_output(tmp_path, problem, rng, shown):
         assert printed.by == ["an assertion"] and invocation.atol == 0.5
         np.testing.assert_array_equal(invocation.results["reference"].tensors["grad_value"], found + 1)
     assert subprocess.run([REPLAY, "verify", path], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("change, links", [(0, True), (1, False)])
+def test_a_reference_that_was_recorded_is_stored_once(tmp_path, problem, rng, replay, change, links):
+    from support.problems import backward
+
+    from msda_replay import Invocation, write_capture
+    from msda_replay.pytest_plugin.attach import attach
+
+    inputs = problem(rng, channels=4, heads=3)
+    expected = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    outputs = {name: array * np.float32(1.25) for name, array in expected.items()}
+    path = tmp_path / "a.h5"
+    write_capture(path, [Invocation(inputs, outputs, "msda_triton"), Invocation(inputs, expected, "grid_sample")])
+    compared = expected["grad_value"] + np.float32(change)
+    assert attach(path, [Comparison(outputs["grad_value"], compared, 1e-3, 1e-2, True, "an assertion")], {}).by
+    with h5py.File(path) as file:
+        reference = file["invocations/000000/results/reference/grad_value"]
+        np.testing.assert_array_equal(reference[()], compared)
+        assert (reference == file["invocations/000001/outputs/grad_value"]) == links
+    replay("verify", path, expect=0)
 
 
 @pytest.fixture

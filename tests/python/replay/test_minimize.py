@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 
+import h5py
 import jsonschema
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from support.operators import OPERATORS, operator  # noqa: F401
 from support.problems import backward, make_problem
 
 from msda_replay import Invocation, Result, read_capture, write_capture
+from msda_replay.capture import ABOUT, FORMAT_PAGE
 from msda_replay.digest import digest
 
 SCHEMA = json.loads((SOURCE / "docs" / "minimize.schema.json").read_text())
@@ -50,6 +52,17 @@ def test_a_real_failure(minimize, demo_capture):
     of_reference = (((np.float32(2) * x - entry) + entry) * width - entry) * half
     assert np.floor(of_kernel) != np.floor(of_reference)
     assert "mode" in call.facts["minimized_replayed"] and "invocation 0" in call.facts["minimized_from"]
+
+
+def test_the_file_says_what_it_is_and_what_was_found(minimize, demo_capture, tmp_path):
+    _, _, explained = minimize(demo_capture)
+    with h5py.File(tmp_path / "small.h5") as small:
+        assert small.attrs["verdict"] == explained["verdict"]["summary"]
+        assert (small.attrs["about"], small.attrs["format_page"]) == (ABOUT, FORMAT_PAGE)
+    with h5py.File(demo_capture) as written:
+        assert (written.attrs["about"], written.attrs["format_page"]) == (ABOUT, FORMAT_PAGE)
+        assert "verdict" not in written.attrs
+    assert (SOURCE / FORMAT_PAGE.split()[0]).is_file()
 
 
 def reaching(inputs, query, s, m):

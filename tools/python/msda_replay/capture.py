@@ -26,6 +26,9 @@ from .operator_rows import DEFAULT, DIALECTS
 Path = Union[str, os.PathLike[str]]
 FORMAT = "msda-capture"
 FORMAT_VERSION = 1
+ABOUT = ("Calls of numerical kernels, with inputs and outputs, recorded by msda-replay. "
+         "'msda-replay run FILE' replays and explains them; any HDF5 reader opens the file.")
+FORMAT_PAGE = "docs/capture-format.md in msda-replay's sources and packages"
 _MOST_COMPRESSED = 1032  # bytes in one of deflate
 ALWAYS_FREE = 1 << 26  # bytes of memory; to ask the system for each small tensor takes long
 _READ_LESS = "read a part of it (open_capture reads what is indexed, as in tensor[0]), or use a machine with more memory"
@@ -245,6 +248,8 @@ def _file_image(invocations, run, trail=None):
         now = datetime.datetime.now(datetime.timezone.utc)
         file.attrs["format"] = FORMAT
         file.attrs["format_version"] = FORMAT_VERSION
+        file.attrs["about"] = ABOUT
+        file.attrs["format_page"] = FORMAT_PAGE
         file.attrs["tool_version"] = __version__
         file.attrs["created"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         group = file.create_group("run")

@@ -78,10 +78,17 @@ def _line(path, item):
 
 def text_of(file):
     """Returns the list for an open file, as bytes."""
-    objects = {b"/": file["/"]}
-    file.visititems(lambda name, item: objects.__setitem__(b"/" + name.encode("utf-8", "surrogateescape"), item))
+    objects = {b"/": file["/"], **{path.encode("utf-8", "surrogateescape"): item for path, item in _below("", file)}}
     lines = [_line(path.decode("utf-8", "surrogateescape"), objects[path]) for path in sorted(objects) if path != b"/" + NAME.encode()]
     return b"\n".join([b"msda-contents 1", *lines, b""])
+
+
+def _below(path, group):
+    """All paths, where visititems() has one for each object, which may have several."""
+    for name, item in group.items():
+        yield f"{path}/{name}", item
+        if isinstance(item, h5py.Group):
+            yield from _below(f"{path}/{name}", item)
 
 
 def write(file):

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import contents
 from ..capture import _SEED, _write_seeds, _write_tensor, plain
+from ..digest import digest
 
 _MOST_PERMUTATIONS = 24
 
@@ -57,6 +58,13 @@ def _seeds(file, first):
 
 def _same(seed, another):
     return all(seed[name] == another[name] for name in ("time", "source", "value"))
+
+
+def note_verdict(path, verdict):
+    """Adds what was said of the capture to it, for whoever opens it elsewhere."""
+    with h5py.File(path, "r+") as file:
+        file.attrs["verdict"] = verdict
+        _write_contents(file)
 
 
 def _write_contents(file):
@@ -157,8 +165,18 @@ def _add(call, name, layout, expected, comparison, calls, marker, otherwise_judg
     dialect = marker.get("reference") or next((another.dialect for another in calls if another is not call and another.find(expected)), "")
     if dialect and call.dialect and "dialect" not in result.attrs:
         result.attrs["dialect"] = dialect
-    _write_tensor(result, name, layout(expected), bool(call.dialect))
+    array = layout(expected)
+    known = next((dataset for another in calls for dataset in another.group.get("outputs", {}).values() if _holds(dataset, array)), None)
+    if known is not None:
+        result[name] = known  # a hard link: the reference was recorded, too
+    else:
+        _write_tensor(result, name, array, bool(call.dialect))
     return True
+
+
+def _holds(dataset, array):
+    return (dataset.dtype, dataset.shape) == (array.dtype, array.shape) and "strides" not in dataset.attrs and (
+        dataset.attrs.get("digest") == digest(array))
 
 
 def _bits(array):

@@ -271,6 +271,10 @@ class TestRecording:
         lines.append(opens)
         self.note(item, report, path, explanation, opens)
         report.sections.append(("msda-replay", "\n".join(lines)))
+        if explanation.headline:
+            from .attach import note_verdict
+
+            note_verdict(path, explanation.headline)
 
     def note(self, item, report, path, explanation, opens):
         """For the summary and for JUnit: attributes and properties reach the process that reports."""
