@@ -8,6 +8,7 @@
 
 #include "analysis/judge/analyze.h"
 #include "analysis/judge/patterns.h"
+#include "analysis/judge/scatter_patterns.h"
 #include "analysis/model/hypotheses.h"
 
 namespace msda::analysis {
@@ -197,12 +198,15 @@ void describe_groups(const Material& material, const std::vector<Finding>& findi
     }
     if (!is_mistake(group.cause)) continue;
     group.as_if = common_mistake(members);
-    if (const Side* side = wrong_side(material, group); side != nullptr && has_patterns(group.cause)) {
-      group.patterns =
-          find_patterns(*material.call, group, side->of(group.gradient), material.float64.of(group.gradient));
-    }
+    const Side* side = wrong_side(material, group);
+    const Tensor wrong = side == nullptr ? Tensor{} : side->of(group.gradient);
+    const Tensor& right = material.float64.of(group.gradient);
+    if (has_patterns(group.cause)) group.patterns = find_patterns(*material.call, group, wrong, right);
     const Hypotheses* hypotheses = material.call->hypotheses();
     if (group.as_if.empty() && hypotheses != nullptr) group.as_if = hypotheses->mistake_of(group);
+    if (group.as_if.empty() && !group.advisory && group.cause == Cause::kImplementationError) {
+      group.as_if = scatter_mistake(*material.call, group, wrong, right);
+    }
   }
 }
 
