@@ -40,7 +40,7 @@ class Trials {
   int64_t distinct(const SmallLaunch& launch) {
     const std::string capture = folder_.file("a.h5"), json = folder_.file("a.json"), printed = folder_.file("a.txt");
     for (const std::string& file : {json, printed}) fs::remove(file);
-    write_small_launch(capture, true, false, recorded_, launch);
+    write_small_launch(capture, true, false, recorded_, launch, "");
     const auto begun = Clock::now();
     Spawn spawn;
     spawn.command = {record::this_program().string(),
@@ -166,7 +166,9 @@ std::optional<int> minimize_one(const MinimizeLaunch& what, int64_t id, const Pr
                       [&] { return trials.is_stopped(); }, what.most_trials};
   const bool finished = search.make_smaller(small);
   progress.show("");
-  write_small_launch(what.output, what.replace, true, recorded, small);
+  write_small_launch(what.output, what.replace, true, recorded, small,
+                     fmt::format("{} different results of {} launches of {}", distinct, what.options.repeat,
+                                 recorded.invocation.facts.kernel));
   const Json json = json_of_launch(what, recorded, small, search, distinct, finished);
   if (what.options.json != "-") print(text_of_launch(json, what.options.quiet));
   if (!what.options.json.empty()) write_json(what.options.json, "minimize-launch", json);

@@ -92,7 +92,7 @@ bool LaunchSearch::make_smaller(SmallLaunch& launch) {
 }
 
 void write_small_launch(const std::string& path, bool replace, bool packed, const RecordedLaunch& recorded,
-                        const SmallLaunch& launch) {
+                        const SmallLaunch& launch, const std::string& verdict) {
   const capture::Invocation& invocation = recorded.invocation;
   capture::CallFacts facts = invocation.facts;
   facts.grid = launch.grid;
@@ -103,6 +103,7 @@ void write_small_launch(const std::string& path, bool replace, bool packed, cons
   using Writer = capture::Writer;
   Writer writer(path, replace ? Writer::IfExists::kReplace : Writer::IfExists::kRefuse, record::version());
   writer.write_run(recorded.run, {});
+  if (!verdict.empty()) writer.write_verdict(verdict);
   if (recorded.code) writer.add_kernel(*recorded.code);
   writer.begin_invocation(facts, invocation.parameters);
   for (const auto& [info, is_output, bytes] : launch.memory) {

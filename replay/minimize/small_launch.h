@@ -57,9 +57,9 @@ struct LaunchSearch {
   void zero_memory(SmallLaunch& launch);
 };
 
-// `packed`: compressed, as zeros can be. What the launch left is not in it: it is another launch. Throws
-// capture::Error.
+// `packed`: compressed, as zeros can be. `verdict`: what was found, or nothing. What the launch left is not in it: it
+// is another launch. Throws capture::Error.
 void write_small_launch(const std::string& path, bool replace, bool packed, const RecordedLaunch& recorded,
-                        const SmallLaunch& launch);
+                        const SmallLaunch& launch, const std::string& verdict);
 
 }  // namespace msda::replay

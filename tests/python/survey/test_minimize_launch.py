@@ -61,6 +61,8 @@ def test_a_launch_is_made_smaller(replay, captures):
     for name in ("kernel", "kernel_digest", "pointers", "shared_bytes"):
         assert small_facts[name] == facts[name]
     assert (result["finished"], result["launches"], result["kernel"]) == (True, 20, "survey_drawn_sum") and result["distinct"] > 1
+    with h5py.File(small) as file:
+        assert file.attrs["verdict"] == f"{result['distinct']} different results of 20 launches of survey_drawn_sum"
     replay("verify", small, expect=0)
     again = replay("run", small, "--mode", "original", "--repeat", 50, "--json", "-", expect=0, env=on_stand_in()).json
     assert again["relaunched"][0]["original"]["tensors"]["memory_0"]["distinct"] > 1
