@@ -40,31 +40,28 @@ void certify(const TargetOrder& order, const AdditionArithmetic& arithmetic, con
 }
 
 void certify(const Material& material, Gradient gradient, const Wanted& wanted, int threads) {
-  const auto additions = material.call->additions(gradient);
-  const Tensor& before = material.before[gradient.place()];
-  const OrderMaterial order_material{*material.call, gradient, material.recorded.of(gradient),
-                                     before ? &before : nullptr, material.kernel};
-  const AdditionArithmetic arithmetic = find_addition_arithmetic(order_material, *additions, limits_of_certificates());
+  const OrderMaterial of_orders(*material.call, gradient, material.recorded.of(gradient),
+                                material.before[gradient.place()], material.kernel);
+  if (!of_orders.additions) return;
+  const AdditionArithmetic arithmetic = find_addition_arithmetic(of_orders, limits_of_certificates());
   if (!arithmetic.found) return;
   std::map<int64_t, std::vector<int64_t>> by_family;
   for (const auto& [target, findings] : wanted) {
     by_family[material.call->family_of(gradient, findings.front()->flat)].push_back(target);
   }
   for (const auto& [family, targets] : by_family) {
-    const std::vector<SharedAddend> addends = additions->addends(family, arithmetic.factors);
+    const auto addends = of_orders.additions->shared_addends(family, arithmetic.factors);
     std::vector<std::span<const SharedAddend>> chosen;
     for (const auto& of_target : by_target(addends)) {
       if (of_target.size() <= kMostCertified && std::ranges::binary_search(targets, of_target.front().target)) {
         chosen.push_back(of_target);
       }
     }
-    const KnownAdditions known = additions->known(order_material.kernel);
     std::vector<TargetOrder> orders(chosen.size());
     const auto count = static_cast<int64_t>(chosen.size());
     kernels::parallel_for(count, kernels::thread_count(threads, count), [&](int64_t i, int) {
       const auto at = static_cast<size_t>(i);
-      orders[at] = order_of(order_material, *additions, arithmetic, known, chosen[at], limits_of_certificates(),
-                            /*faults=*/false);
+      orders[at] = order_of(of_orders, arithmetic, chosen[at], limits_of_certificates(), /*faults=*/false);
     });
     for (const TargetOrder& order : orders) certify(order, arithmetic, wanted.at(order.target));
   }
@@ -74,7 +71,7 @@ void certify(const Material& material, Gradient gradient, const Wanted& wanted, 
 
 void add_certificates(const Material& material, int threads, std::vector<Finding>& findings) {
   for (const Gradient gradient : material.call->gradients()) {
-    if (!gradient.scattered() || material.call->additions(gradient) == nullptr) continue;
+    if (!gradient.scattered()) continue;
     Wanted wanted;
     for (Finding& finding : findings) {
       if (finding.gradient != gradient || finding.cause != Cause::kAccumulationOrder) continue;

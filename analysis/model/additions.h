@@ -53,13 +53,13 @@ class Additions {
   // Returns the factors of an addend: first the one that differs from channel to channel.
   virtual std::vector<std::string> factor_names() const = 0;
   // Ways to compute the shared factors, the likeliest first.
-  virtual std::vector<FactorArithmetic> arithmetics() const = 0;
+  virtual std::vector<FactorArithmetic> factor_arithmetics() const = 0;
   // Returns what is known of the kernel that a capture names; `kernel` may be empty.
   virtual KnownAdditions known(std::string_view kernel) const = 0;
 
   // Families (Call::family_of()) that there are, and the addends of one, sorted by target, then by sample and corner.
   virtual int64_t family_count() const = 0;
-  virtual std::vector<SharedAddend> addends(int64_t family, const FactorArithmetic& arithmetic) const = 0;
+  virtual std::vector<SharedAddend> shared_addends(int64_t family, const FactorArithmetic& arithmetic) const = 0;
   // Returns the elements of a target: places in the gradient, by channel.
   virtual std::vector<int64_t> elements_of(int64_t target) const = 0;
   // The first factor of a sample's addends, by channel.
@@ -69,7 +69,7 @@ class Additions {
   virtual int64_t launch_index(int64_t sample) const = 0;
   virtual const char* launch_index_name() const = 0;  // "query"
   // "query 3, point 1, corner y0,x1"
-  virtual std::string name_of(const SharedAddend& addend) const = 0;
+  virtual std::string addend_name(const SharedAddend& addend) const = 0;
 
   // Returns whether an addend is divided by the last of its factors.
   virtual bool last_divides() const { return false; }

@@ -96,7 +96,7 @@ class Call : public Dependencies, public Shrinkable, public Simulation, public W
   virtual Addends addends(const ElementId& id, Cache& cache) const = 0;
   // Returns the additions to a scattered gradient, of which the call must outlive the result; null if the operator does
   // not say.
-  virtual std::unique_ptr<Additions> additions(Gradient) const { return nullptr; }
+  virtual std::shared_ptr<const Additions> additions(Gradient) const { return nullptr; }
 
   // --- What the operator may lack.
   const Dialects* dialects() const;

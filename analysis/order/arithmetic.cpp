@@ -28,7 +28,7 @@ Probes choose_probes(const Additions& additions, const FactorArithmetic& arithme
   std::vector<Probe> found;
   for (int64_t i = 0; i < some; ++i) {
     const int64_t family = i * all / some;
-    const auto addends = additions.addends(family, arithmetic);
+    const auto addends = additions.shared_addends(family, arithmetic);
     std::vector<Probe> here;
     for (const auto& of_target : by_target(addends)) {
       if (of_target.size() <= most) here.push_back({of_target.size(), of_target.front().target, family});
@@ -57,7 +57,7 @@ std::vector<std::vector<SharedAddend>> addends_of(const Additions& additions, co
   std::map<int64_t, std::vector<SharedAddend>> by_family;
   for (const int64_t family : probes.families) by_family[family];
   for (auto& [family, addends] : by_family) {
-    addends = additions.addends(family, arithmetic);
+    addends = additions.shared_addends(family, arithmetic);
     for (const auto& of_target : by_target(addends)) {
       for (size_t i = 0; i < all.size(); ++i) {
         if (probes.families[i] == family && probes.targets[i] == of_target.front().target) {
@@ -77,37 +77,36 @@ std::vector<SumType> sum_types(msda_dtype stored, msda_dtype arithmetic) {
 
 class ArithmeticFinder {
  public:
-  ArithmeticFinder(const OrderMaterial& material, const Additions& additions, const SearchLimits& limits)
+  ArithmeticFinder(const OrderMaterial& material, const SearchLimits& limits)
       : material_(material),
-        additions_(additions),
         limits_(limits),
-        arithmetics_(additions.arithmetics()),
-        known_(additions.known(material.kernel)),
-        products_(all_products(additions.factor_names(), known_.products, additions.last_divides())),
-        probes_(choose_probes(additions, arithmetics_.front(), kMostProbed, kProbes)) {
+        arithmetics_(material.additions->factor_arithmetics()),
+        products_(all_products(material.additions->factor_names(), material.known.products,
+                               material.additions->last_divides())),
+        probes_(choose_probes(*material.additions, arithmetics_.front(), kMostProbed, kProbes)) {
     limits_.exhaustive = kMostProbed;
     limits_.steps = 20'000;
     limits_.moves = 0;
     if (probes_.targets.empty()) {
-      probes_ = choose_probes(additions, arithmetics_.front(), kMostOfLarge, kLargeProbes);
+      probes_ = choose_probes(*material.additions, arithmetics_.front(), kMostOfLarge, kLargeProbes);
       limits_.exhaustive = kMostOfLarge;
       limits_.steps = 200'000;
     }
     for (const FactorArithmetic& arithmetic : arithmetics_) {
-      addends_.push_back(addends_of(additions, probes_, arithmetic));
+      addends_.push_back(addends_of(*material.additions, probes_, arithmetic));
     }
   }
 
   AdditionArithmetic run() {
-    const size_t known = std::min(known_.products.size(), products_.size());
+    const size_t known = std::min(material_.known.products.size(), products_.size());
     const std::span<const Product> all(products_);
-    AdditionArithmetic best = best_of(all.first(known), known_.is_exact, /*faults=*/false);
+    AdditionArithmetic best = best_of(all.first(known), material_.known.is_exact, /*faults=*/false);
     if (!best.found) {
       AdditionArithmetic unusual = best_of(all.subspan(known), /*is_exact=*/false, /*faults=*/false);
       if (unusual.found) best = std::move(unusual);
     }
     // Most of the probes may have lost an addend.
-    if (!best.found && known_.is_exact) best = best_of(all.first(known), /*is_exact=*/true, /*faults=*/true);
+    if (!best.found && material_.known.is_exact) best = best_of(all.first(known), /*is_exact=*/true, /*faults=*/true);
     return best;
   }
 
@@ -139,7 +138,7 @@ class ArithmeticFinder {
                   bool faults) const {
     for (const auto& of_target : addends) {
       if (of_target.empty()) continue;
-      const TargetOrder order = order_of(material_, additions_, arithmetic, known_, of_target, limits_, faults);
+      const TargetOrder order = order_of(material_, arithmetic, of_target, limits_, faults);
       const bool undecided = order.result.fit == OrderFit::kNotFound && limits_.exhaustive > kMostProbed;
       if (!order.finite || undecided) continue;
       ++arithmetic.tried;
@@ -149,10 +148,8 @@ class ArithmeticFinder {
   }
 
   const OrderMaterial& material_;
-  const Additions& additions_;
   SearchLimits limits_;
   std::vector<FactorArithmetic> arithmetics_;
-  KnownAdditions known_;
   std::vector<Product> products_;
   Probes probes_;
   std::vector<std::vector<std::vector<SharedAddend>>> addends_;  // by arithmetic of the factors, by probe
@@ -160,9 +157,8 @@ class ArithmeticFinder {
 
 }  // namespace
 
-AdditionArithmetic find_addition_arithmetic(const OrderMaterial& material, const Additions& additions,
-                                            const SearchLimits& limits) {
-  return ArithmeticFinder(material, additions, limits).run();
+AdditionArithmetic find_addition_arithmetic(const OrderMaterial& material, const SearchLimits& limits) {
+  return ArithmeticFinder(material, limits).run();
 }
 
 }  // namespace msda::analysis

@@ -42,16 +42,14 @@ class OrderFinder {
       : material_(material), settings_(settings), progress_(progress) {}
 
   std::optional<OrderReport> run() {
-    const auto additions = material_.call.additions(material_.gradient);
-    if (additions == nullptr) return std::nullopt;
-    additions_ = additions.get();
-    report_.known = additions->known(material_.kernel);
-    report_.index_name = additions->launch_index_name();
-    report_.arithmetic = find_addition_arithmetic(material_, *additions, settings_.limits);
+    if (!material_.additions) return std::nullopt;
+    report_.known = material_.known;
+    report_.index_name = material_.additions->launch_index_name();
+    report_.arithmetic = find_addition_arithmetic(material_, settings_.limits);
     // First those that can be searched through, which no limit of time for all ends.
     for (const bool large : {false, true}) {
       if (large) until_ = after(settings_.seconds);
-      const int64_t families = additions->family_count();
+      const int64_t families = material_.additions->family_count();
       for (int64_t family = 0; family < families; ++family) {
         const double share = static_cast<double>(family) / static_cast<double>(families);
         progress_(large ? 0.5 + share / 2 : share / 2);
@@ -68,7 +66,7 @@ class OrderFinder {
  private:
   // The targets of a family that have few or many addends.
   void find_in(int64_t family, bool large, int64_t families_left) {
-    const std::vector<SharedAddend> addends = additions_->addends(family, report_.arithmetic.factors);
+    const auto addends = material_.additions->shared_addends(family, report_.arithmetic.factors);
     std::vector<std::span<const SharedAddend>> targets = by_target(addends);
     std::erase_if(targets, [&](const auto& target) {
       return (target.size() > std::max<size_t>(1, settings_.limits.exhaustive)) != large;
@@ -90,8 +88,7 @@ class OrderFinder {
 
   TargetOrder find(std::span<const SharedAddend> addends, const SearchLimits& limits) const {
     if (report_.arithmetic.found) {
-      return order_of(material_, *additions_, report_.arithmetic, report_.known, addends, limits,
-                      settings_.faults && report_.known.one_at_a_time);
+      return order_of(material_, report_.arithmetic, addends, limits, settings_.faults && report_.known.one_at_a_time);
     }
     TargetOrder unknown;
     unknown.target = addends.front().target;
@@ -129,7 +126,6 @@ class OrderFinder {
   const OrderSettings& settings_;
   const std::function<void(double)>& progress_;
   Clock::time_point until_ = Clock::time_point::max();
-  const Additions* additions_ = nullptr;
   OrderReport report_;
 };
 
@@ -142,15 +138,14 @@ std::optional<OrderReport> find_orders(const OrderMaterial& material, const Orde
 
 void replay_orders(const OrderMaterial& material, const OrderReport& report,
                    const std::function<void(int64_t flat, double value)>& put) {
-  const auto additions = material.call.additions(material.gradient);
   const int64_t total = material.recorded.elements();
-  for (int64_t flat = 0; flat < total; ++flat) put(flat, start_of(material, *additions, flat));
-  for (int64_t family = 0; family < additions->family_count(); ++family) {
-    const std::vector<SharedAddend> addends = additions->addends(family, report.arithmetic.factors);
+  for (int64_t flat = 0; flat < total; ++flat) put(flat, material.start_of(flat));
+  for (int64_t family = 0; family < material.additions->family_count(); ++family) {
+    const auto addends = material.additions->shared_addends(family, report.arithmetic.factors);
     for (const auto& of_target : by_target(addends)) {
       const int64_t target = of_target.front().target;
       const auto found = std::ranges::lower_bound(report.targets, target, {}, &TargetOrder::target);
-      OrderProblem problem = problem_of(material, *additions, report.arithmetic, of_target);
+      OrderProblem problem = problem_of(material, report.arithmetic, of_target);
       problem.type.flushes = found->result.flushes;
       Order order = found->result.order;
       if (order.empty()) {
@@ -161,7 +156,7 @@ void replay_orders(const OrderMaterial& material, const OrderReport& report,
         const std::vector<double> of_part = fold(problem, part.order);
         for (const size_t c : part.channels) sums[c] = of_part[c];
       }
-      const std::vector<int64_t> elements = additions->elements_of(target);
+      const std::vector<int64_t> elements = material.additions->elements_of(target);
       for (size_t c = 0; c < elements.size(); ++c) put(elements[c], sums[c]);
     }
   }

@@ -84,36 +84,44 @@ struct OrderReport {
   const char* index_name = "";  // "query"
 };
 
-// What an order is read from.
+// What an order is read from. The call and the tensors must outlive it.
 struct OrderMaterial {
   const Call& call;
-  Gradient gradient;       // a scattered one
-  const Tensor& recorded;  // of that gradient
-  const Tensor* before;    // what its buffer held; null: zeros
-  std::string kernel;      // its name, or empty
+  Gradient gradient;                           // a scattered one
+  const Tensor& recorded;                      // of that gradient
+  const Tensor& before;                        // what its buffer held; without data: zeros
+  std::shared_ptr<const Additions> additions;  // null if the operator does not list them; then there are no orders
+  KnownAdditions known;                        // of the kernel
+
+  // `kernel`: its name, or empty.
+  OrderMaterial(const Call& call, Gradient gradient, const Tensor& recorded, const Tensor& before,
+                std::string_view kernel)
+      : call(call),
+        gradient(gradient),
+        recorded(recorded),
+        before(before),
+        additions(call.additions(gradient)),
+        known(additions ? additions->known(kernel) : KnownAdditions{}) {}
+  // Returns what the sum of an element begins with.
+  double start_of(int64_t flat) const { return additions->start(flat, before ? before.at(flat) : 0); }
 };
 
-// Returns how the kernel computes and sums the addends, by the pixels with the fewest of them. `additions` of the
-// gradient.
-AdditionArithmetic find_addition_arithmetic(const OrderMaterial& material, const Additions& additions,
-                                            const SearchLimits& limits);
+// Returns how the kernel computes and sums the addends, by the pixels with the fewest of them.
+AdditionArithmetic find_addition_arithmetic(const OrderMaterial& material, const SearchLimits& limits);
 
 // Finds the orders. Calls `progress` with the share done, from one thread. Returns nothing if the operator does not
 // list its additions.
 std::optional<OrderReport> find_orders(const OrderMaterial& material, const OrderSettings& settings,
                                        const std::function<void(double)>& progress);
 
-// Returns what the sum of an element begins with.
-double start_of(const OrderMaterial& material, const Additions& additions, int64_t flat);
 // Returns the problem of one target; `addends`: all of it.
-OrderProblem problem_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
+OrderProblem problem_of(const OrderMaterial& material, const AdditionArithmetic& arithmetic,
                         std::span<const SharedAddend> addends);
 // Parts of a family's addends with one target each.
 std::vector<std::span<const SharedAddend>> by_target(std::span<const SharedAddend> addends);
-// Finds the order of one target; `known` of its kernel.
-TargetOrder order_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
-                     const KnownAdditions& known, std::span<const SharedAddend> addends, const SearchLimits& limits,
-                     bool faults);
+// Finds the order of one target.
+TargetOrder order_of(const OrderMaterial& material, const AdditionArithmetic& arithmetic,
+                     std::span<const SharedAddend> addends, const SearchLimits& limits, bool faults);
 
 // The gradient again, its addends added in the orders found, and in the order of the samples where none was. Calls
 // put(flat, value) for every element, of the recorded type.

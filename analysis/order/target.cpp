@@ -51,7 +51,7 @@ std::vector<AddendFault> find_faults(const OrderProblem& problem, const Addition
   for (uint32_t i = 0; i < problem.size(); ++i) {
     for (const bool doubled : {false, true}) {
       const OrderResult result = search_order(doubled ? problem.twice(i) : problem.without(i), limits);
-      if (result.fit == OrderFit::kFound) faults.push_back({doubled, i, additions.name_of(addends[i])});
+      if (result.fit == OrderFit::kFound) faults.push_back({doubled, i, additions.addend_name(addends[i])});
     }
   }
   return faults;
@@ -70,34 +70,30 @@ std::vector<std::span<const SharedAddend>> by_target(std::span<const SharedAdden
   return targets;
 }
 
-double start_of(const OrderMaterial& material, const Additions& additions, int64_t flat) {
-  return additions.start(flat, material.before != nullptr ? material.before->at(flat) : 0);
-}
-
-OrderProblem problem_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
+OrderProblem problem_of(const OrderMaterial& material, const AdditionArithmetic& arithmetic,
                         std::span<const SharedAddend> addends) {
   OrderProblem problem;
   problem.type = arithmetic.sums;
-  const std::vector<int64_t> elements = additions.elements_of(addends.front().target);
+  const std::vector<int64_t> elements = material.additions->elements_of(addends.front().target);
   problem.channels = elements.size();
   for (const int64_t flat : elements) {
     problem.recorded.push_back(material.recorded.at(flat));
-    problem.start.push_back(start_of(material, additions, flat));
+    problem.start.push_back(material.start_of(flat));
   }
   problem.addends.resize(addends.size() * problem.channels);
   for (size_t i = 0; i < addends.size(); ++i) {
     const std::span<double> values(problem.addends.data() + i * problem.channels, problem.channels);
-    additions.channel_factors(addends[i].sample, values);
+    material.additions->channel_factors(addends[i].sample, values);
     multiply(arithmetic.product, arithmetic.factors.type, values, addends[i].factors);
     for (double& value : values) value = rounded_to(value, arithmetic.sums.sum);
   }
   return problem;
 }
 
-TargetOrder order_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
-                     const KnownAdditions& known, std::span<const SharedAddend> addends, const SearchLimits& limits,
-                     bool faults) {
-  const OrderProblem problem = problem_of(material, additions, arithmetic, addends);
+TargetOrder order_of(const OrderMaterial& material, const AdditionArithmetic& arithmetic,
+                     std::span<const SharedAddend> addends, const SearchLimits& limits, bool faults) {
+  const Additions& additions = *material.additions;
+  const OrderProblem problem = problem_of(material, arithmetic, addends);
   TargetOrder order;
   order.target = addends.front().target;
   order.addends = addends.size();
@@ -113,7 +109,7 @@ TargetOrder order_of(const OrderMaterial& material, const Additions& additions, 
   brief.steps = std::min<int64_t>(limits.steps, 200'000);
   brief.moves = std::min<int64_t>(limits.moves, 5'000);
   const std::vector<int64_t> elements = additions.elements_of(order.target);
-  for (const Blocks& blocks : blocks_of(elements, problem.type.stored, known.channels_apart)) {
+  for (const Blocks& blocks : blocks_of(elements, problem.type.stored, material.known.channels_apart)) {
     order.parts = orders_in_parts(problem, blocks, brief);
     if (!order.parts.empty()) return order;
   }

@@ -26,7 +26,7 @@ class OwnAdditions final : public analysis::Additions {
   }
 
   std::vector<std::string> factor_names() const override { return {"addend"}; }
-  std::vector<FactorArithmetic> arithmetics() const override { return {{"as written", call_.arithmetic(), 0}}; }
+  std::vector<FactorArithmetic> factor_arithmetics() const override { return {{"as written", call_.arithmetic(), 0}}; }
   KnownAdditions known(std::string_view) const override {
     KnownAdditions known;
     known.products = {"addend"};
@@ -37,7 +37,7 @@ class OwnAdditions final : public analysis::Additions {
   int64_t family_count() const override { return 1; }
 
   // Numbers addends through all targets: each sample is one.
-  std::vector<SharedAddend> addends(int64_t, const FactorArithmetic&) const override {
+  std::vector<SharedAddend> shared_addends(int64_t, const FactorArithmetic&) const override {
     make_table();
     std::vector<SharedAddend> all;
     all.reserve(table_.size());
@@ -61,7 +61,7 @@ class OwnAdditions final : public analysis::Additions {
     return table_[static_cast<size_t>(sample)].number;
   }
   const char* launch_index_name() const override { return "addend"; }
-  std::string name_of(const SharedAddend& addend) const override {
+  std::string addend_name(const SharedAddend& addend) const override {
     make_table();
     return call_.name_of_term(gradient_, table_[static_cast<size_t>(addend.sample)].number);
   }
@@ -107,9 +107,9 @@ class OwnAdditions final : public analysis::Additions {
 
 }  // namespace
 
-std::unique_ptr<analysis::Additions> OwnCall::additions(Gradient gradient) const {
+std::shared_ptr<const analysis::Additions> OwnCall::additions(Gradient gradient) const {
   if (term_count(gradient.place()) > kMostAddends) return nullptr;
-  return std::make_unique<OwnAdditions>(*this, gradient);
+  return std::make_shared<OwnAdditions>(*this, gradient);
 }
 
 }  // namespace msda::replay

@@ -69,7 +69,7 @@ class OwnCall : public analysis::DefinedCall {
              analysis::Cache& cache, const analysis::VisitTerm& visit) const override;
   void computed_terms(const analysis::ElementId& id, analysis::Cache& cache,
                       const analysis::VisitTerm& visit) const override;
-  std::unique_ptr<analysis::Additions> additions(analysis::Gradient gradient) const override;
+  std::shared_ptr<const analysis::Additions> additions(analysis::Gradient gradient) const override;
   std::string name_of_term(analysis::Gradient gradient, int64_t number) const;  // "r 3, addend 1"
   std::string text_of_term(analysis::Gradient gradient, int64_t number) const override;
   std::vector<analysis::Mistake> last_mistakes(const analysis::ElementId& id, analysis::Cache& cache) const override;

@@ -8,73 +8,51 @@
 #include "analysis/operators/sampling/contributions.h"
 
 namespace msda::analysis {
-namespace {
 
-class SamplingAdditions final : public Additions {
- public:
-  explicit SamplingAdditions(const SamplingCall& call) : call_(call), factors_(call.shared_factors()) {}
-
-  std::vector<std::string> factor_names() const override {
-    std::vector<std::string> names{"grad_output"};
-    for (const SharedFactor& factor : factors_) names.emplace_back(factor.name);
-    return names;
-  }
-  std::vector<FactorArithmetic> arithmetics() const override { return call_.factor_arithmetics(); }
-  KnownAdditions known(std::string_view kernel) const override { return call_.known(kernel); }
-  int64_t family_count() const override { return call_.family_count(); }
-
-  std::vector<SharedAddend> addends(int64_t family, const FactorArithmetic& arithmetic) const override {
-    std::vector<SharedAddend> all;
-    const SampledImage image = call_.image_of(family);
-    for (int64_t number = 0; number < call_.samples_of_family(); ++number) {
-      const int64_t sample = call_.sample_in(family, number);
-      call_.visit_computed_taps(
-          sample, image, arithmetic.type, arithmetic.variant,
-          [&](int64_t pixel, size_t tap, std::span<const double> weights) {
-            all.push_back({image.place_of(pixel), sample, static_cast<int32_t>(tap), factors_of(sample, weights)});
-          });
-    }
-    std::ranges::stable_sort(all, {}, &SharedAddend::target);
-    return all;
-  }
-
-  std::vector<int64_t> elements_of(int64_t target) const override {
-    std::vector<int64_t> elements;
-    for (int64_t c = 0; c < call_.channels; ++c) elements.push_back(call_.image_element(target, c));
-    return elements;
-  }
-
-  void channel_factors(int64_t sample, std::span<double> factors) const override {
-    for (size_t c = 0; c < factors.size(); ++c) {
-      factors[c] = call_.grad_output.at(call_.output_element(sample, static_cast<int64_t>(c)));
-    }
-  }
-
-  int64_t launch_index(int64_t sample) const override { return call_.launch_index(sample); }
-  const char* launch_index_name() const override { return call_.launch_index_name(); }
-  std::string name_of(const SharedAddend& addend) const override {
-    return call_.text_of_addend(addend.sample, static_cast<size_t>(addend.corner));
-  }
-
- private:
-  std::array<double, kMostSharedFactors> factors_of(int64_t sample, std::span<const double> weights) const {
-    std::array<double, kMostSharedFactors> factors{1, 1, 1};
-    for (size_t i = 0; i < factors_.size(); ++i) {
-      const int axis = factors_[i].axis;
-      factors[i] = axis < 0 ? call_.factor_of(sample) : weights[static_cast<size_t>(axis)];
-    }
-    return factors;
-  }
-
-  const SamplingCall& call_;
-  const std::vector<SharedFactor> factors_;
-};
-
-}  // namespace
-
-std::unique_ptr<Additions> SamplingCall::additions(Gradient gradient) const {
+std::shared_ptr<const Additions> SamplingCall::additions(Gradient gradient) const {
   if (!gradient.scattered()) return nullptr;
-  return std::make_unique<SamplingAdditions>(*this);
+  return {std::shared_ptr<const void>(), this};
+}
+
+std::vector<std::string> SamplingCall::factor_names() const {
+  std::vector<std::string> names{"grad_output"};
+  for (const SharedFactor& factor : shared_factors()) names.emplace_back(factor.name);
+  return names;
+}
+
+std::vector<SharedAddend> SamplingCall::shared_addends(int64_t family, const FactorArithmetic& by) const {
+  std::vector<SharedAddend> all;
+  const SampledImage read = image_of(family);
+  const std::vector<SharedFactor> named = shared_factors();
+  for (int64_t number = 0; number < samples_of_family(); ++number) {
+    const int64_t sample = sample_in(family, number);
+    visit_computed_taps(sample, read, by.type, by.variant,
+                        [&](int64_t pixel, size_t tap, std::span<const double> weights) {
+                          all.push_back({read.place_of(pixel), sample, static_cast<int32_t>(tap), {1, 1, 1}});
+                          for (size_t i = 0; i < named.size(); ++i) {
+                            const int axis = named[i].axis;
+                            all.back().factors[i] = axis < 0 ? factor_of(sample) : weights[static_cast<size_t>(axis)];
+                          }
+                        });
+  }
+  std::ranges::stable_sort(all, {}, &SharedAddend::target);
+  return all;
+}
+
+std::vector<int64_t> SamplingCall::elements_of(int64_t target) const {
+  std::vector<int64_t> elements;
+  for (int64_t c = 0; c < channels; ++c) elements.push_back(image_element(target, c));
+  return elements;
+}
+
+void SamplingCall::channel_factors(int64_t sample, std::span<double> values) const {
+  for (size_t c = 0; c < values.size(); ++c) {
+    values[c] = grad_output.at(output_element(sample, static_cast<int64_t>(c)));
+  }
+}
+
+std::string SamplingCall::addend_name(const SharedAddend& addend) const {
+  return text_of_addend(addend.sample, static_cast<size_t>(addend.corner));
 }
 
 void SamplingCall::visit_computed_taps(int64_t sample, const SampledImage& read, msda_dtype type, int variant,

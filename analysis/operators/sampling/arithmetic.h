@@ -49,13 +49,8 @@ class SamplingArithmetic {
   // Returns an addend to the image's gradient, some steps of which may be rounded to fewer bits.
   virtual Uncertain narrowed_addend(const Narrowing& narrowing, const Uncertain& weight, double go,
                                     double factor) const = 0;
-  // Ways in which kernels compute an addend; their variants are those of computed_taps().
+  // The factors of an addend; the variants of Additions::factor_arithmetics() are those of computed_taps().
   virtual std::vector<SharedFactor> shared_factors() const = 0;
-  virtual std::vector<FactorArithmetic> factor_arithmetics() const = 0;
-  virtual KnownAdditions known(std::string_view kernel) const = 0;
-  // Returns a sample's place in the order in which a launch numbers what runs in parallel, and what that is called.
-  virtual int64_t launch_index(int64_t sample) const = 0;
-  virtual const char* launch_index_name() const = 0;
   virtual std::string text_of_sample(int64_t sample) const = 0;  // "query 3, point 1, corner", to precede a tap
 };
 

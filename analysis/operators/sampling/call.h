@@ -40,7 +40,7 @@ struct SampledPixel {
 
 // Samples of a family read one image; they are numbered in the family, and in row-major order in the call. Shapes fit
 // each other, and no size is 0.
-struct SamplingCall : Call, Stages, Kernels, Forward, Hypotheses, SamplingArithmetic {
+struct SamplingCall : Call, Additions, Stages, Kernels, Forward, Hypotheses, SamplingArithmetic {
   Tensor image, locations, factors, grad_output;  // without data: all factors are 1
   // From the tensors' shapes, by take_sizes().
   int axes_count = 2;  // 2 or 3
@@ -56,7 +56,6 @@ struct SamplingCall : Call, Stages, Kernels, Forward, Hypotheses, SamplingArithm
   // --- What an operator says of itself.
   // Names of the image, the locations, the factors if there are any, and grad_output.
   virtual std::span<const char* const> input_names() const = 0;
-  virtual int64_t family_count() const = 0;
   virtual int64_t family_of_sample(int64_t sample) const = 0;
   virtual int64_t sample_in(int64_t family, int64_t number) const = 0;
   virtual SampledImage image_of(int64_t family) const = 0;
@@ -114,7 +113,12 @@ struct SamplingCall : Call, Stages, Kernels, Forward, Hypotheses, SamplingArithm
   std::unique_ptr<Cache> new_cache() const override;
   Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
                   Cache& cache) const override;
-  std::unique_ptr<Additions> additions(Gradient gradient) const override;
+  std::shared_ptr<const Additions> additions(Gradient gradient) const override;
+  std::vector<std::string> factor_names() const override;
+  std::vector<SharedAddend> shared_addends(int64_t family, const FactorArithmetic& arithmetic) const override;
+  std::vector<int64_t> elements_of(int64_t target) const override;
+  void channel_factors(int64_t sample, std::span<double> factors) const override;
+  std::string addend_name(const SharedAddend& addend) const override;
 
   int64_t family_of(Gradient gradient, int64_t flat) const override;
   std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;

@@ -50,7 +50,7 @@ struct ScatterNames {
 
 class ScatterTables;
 
-class ScatterCall : public DefinedCall, public Stages, public Kernels {
+class ScatterCall : public DefinedCall, public Additions, public Stages, public Kernels {
  public:
   // --- What an operator says of itself.
   virtual const Tensor& source() const = 0;          // what is added, the first of inputs()
@@ -59,22 +59,18 @@ class ScatterCall : public DefinedCall, public Stages, public Kernels {
   const ScatterNames& names() const { return names_; }
   // A sample is what the intermediate tensors have numbers of; several may share a source.
   virtual int64_t source_of(int64_t sample) const { return sample; }
-  // Ways in which kernels compute the factors, that of our own replays first.
-  virtual std::vector<FactorArithmetic> factor_arithmetics() const { return {{"as written", arithmetic(), 0}}; }
+  // That of our own replays is the first.
+  std::vector<FactorArithmetic> factor_arithmetics() const override { return {{"as written", arithmetic(), 0}}; }
   // Returns the arithmetic of mode float64.
   virtual FactorArithmetic exact_arithmetic() const {
     return {"in float64", MSDA_FLOAT64, factor_arithmetics().front().variant};
   }
-  virtual KnownAdditions known(std::string_view kernel) const = 0;
   virtual void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const = 0;
   virtual void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const = 0;
   // Returns by which way kernels may find out which targets there are: the exact way is 0.
   virtual int way_of(const Place&) const { return 0; }
   // Returns the precision that coordinates are computed in, where the rest has another.
   virtual Precision coordinate_precision(const Precision& rest) const { return rest; }
-  // Returns what kernels begin the sum with, where the buffer held this before: they add to it, or it was zeroed for
-  // them.
-  virtual double start(int64_t /*flat*/, double before) const { return before; }
   virtual std::string target_text(int64_t target) const = 0;  // "row 3"
   virtual std::string sample_text(int64_t sample) const = 0;  // "source row 3"
 
@@ -97,7 +93,18 @@ class ScatterCall : public DefinedCall, public Stages, public Kernels {
 
   int64_t samples_of_family() const override { return sample_count(); }
   int64_t weights_of(Gradient, int64_t flat) const override { return to().at(flat).place; }
-  std::unique_ptr<Additions> additions(Gradient gradient) const override;
+  std::shared_ptr<const Additions> additions(Gradient gradient) const override;
+  std::vector<std::string> factor_names() const override;
+  bool last_divides() const override { return names_.divisor != nullptr; }
+  int64_t family_count() const override { return 1; }
+  std::vector<SharedAddend> shared_addends(int64_t family, const FactorArithmetic& by) const override;
+  std::vector<int64_t> elements_of(int64_t target) const override;
+  void channel_factors(int64_t sample, std::span<double> factors) const override;
+  int64_t launch_index(int64_t sample) const override { return source_of(sample); }
+  const char* launch_index_name() const override { return names_.source; }
+  std::string addend_name(const SharedAddend& addend) const override {
+    return name_of_addend(addend.sample, addend.corner);
+  }
   void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
 
   std::vector<Intermediate> intermediates() const override;
@@ -121,6 +128,8 @@ class ScatterCall : public DefinedCall, public Stages, public Kernels {
   ScatterNames names_;
 
  private:
+  std::string name_of_addend(int64_t sample, int32_t corner) const;
+
   std::shared_ptr<ScatterTables> tables_;  // of these sizes and this index
 };
 

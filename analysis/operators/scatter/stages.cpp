@@ -62,14 +62,12 @@ std::vector<NamedAddend> ScatterCall::named_addends(const ElementId& id, Cache&)
   const auto at = to().at(id.flat);
   const int64_t channels = to().all_channels();
   const FactorArithmetic by = factor_arithmetics().front();
-  const auto corners = names().corners;
   std::vector<NamedAddend> addends;
   for (int64_t sample = 0; sample < sample_count(); ++sample) {
     send(sample, by, [&](const Contribution& contribution) {
       if (contribution.target != at.place) return;
-      const std::string& corner = corners[static_cast<size_t>(contribution.corner)];
-      addends.push_back({sample_text(sample) + (corner.empty() ? "" : ", " + corner), sample,
-                         contribution.corner * channels + at.channel});
+      addends.push_back(
+          {name_of_addend(sample, contribution.corner), sample, contribution.corner * channels + at.channel});
     });
   }
   return addends;
