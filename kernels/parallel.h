@@ -66,4 +66,14 @@ void parallel_for(int64_t tasks, int threads, Work&& work) {
   run_on_threads(tasks, threads, {const_cast<void*>(static_cast<const void*>(std::addressof(work))), call});
 }
 
+// Calls work(i) for every i in [0, count), a task for each `chunk` of them, on as many threads as thread_count() has.
+template <class Work>
+void parallel_for_each(int64_t count, int64_t chunk, int32_t threads, Work&& work) {
+  const int64_t tasks = (count + chunk - 1) / chunk;
+  parallel_for(tasks, thread_count(threads, tasks), [&](int64_t task, int) {
+    const int64_t end = std::min(count, (task + 1) * chunk);
+    for (int64_t i = task * chunk; i < end; ++i) work(i);
+  });
+}
+
 }  // namespace msda::kernels

@@ -5,45 +5,15 @@
 namespace msda::analysis {
 
 const char* name_of(Cause cause) {
-  switch (cause) {
-    case Cause::kNonFinite:
-      return "non_finite";
-    case Cause::kUninitializedOutput:
-      return "uninitialized_output";
-    case Cause::kCellBoundary:
-      return "cell_boundary";
-    case Cause::kBorderClamp:
-      return "border_clamp";
-    case Cause::kStoppedSum:
-      return "stopped_sum";
-    case Cause::kAccumulationOrder:
-      return "accumulation_order";
-    case Cause::kRounding:
-      return "rounding";
-    case Cause::kIllConditioned:
-      return "ill_conditioned";
-    case Cause::kReducedPrecision:
-      return "reduced_precision";
-    case Cause::kImplementationError:
-      return "implementation_error";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"non_finite",        "uninitialized_output", "cell_boundary", "border_clamp",
+                                    "stopped_sum",       "accumulation_order",   "rounding",      "ill_conditioned",
+                                    "reduced_precision", "implementation_error"};
+  return kernels::look_up(kNames, cause, "?");
 }
 
 const char* name_of(AtFault at_fault) {
-  switch (at_fault) {
-    case AtFault::kObserved:
-      return "observed";
-    case AtFault::kReference:
-      return "reference";
-    case AtFault::kConvention:
-      return "convention";
-    case AtFault::kTolerance:
-      return "tolerance";
-    case AtFault::kNone:
-      return "none";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"observed", "reference", "convention", "tolerance", "none"};
+  return kernels::look_up(kNames, at_fault, "?");
 }
 
 std::string thousands(int64_t n) {

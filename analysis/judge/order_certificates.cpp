@@ -26,10 +26,9 @@ SearchLimits limits_of_certificates() {
 using Wanted = std::map<int64_t, std::vector<Finding*>>;
 
 void certify(const TargetOrder& order, const AdditionArithmetic& arithmetic, const std::vector<Finding*>& findings) {
-  constexpr const char* kFits[] = {"explained", "impossible", "not_found"};
   for (Finding* finding : findings) {
     Evidence& e = finding->evidence["order"];
-    e["fit"] = kFits[static_cast<size_t>(order.result.fit)];
+    e["fit"] = name_of(order.result.fit);
     if (order.result.fit != OrderFit::kFound) continue;
     e["unique"] = order.result.unique ? Evidence(*order.result.unique) : Evidence();
     e["addends"] = order.result.order;
@@ -40,8 +39,8 @@ void certify(const TargetOrder& order, const AdditionArithmetic& arithmetic, con
 }
 
 void certify(const Material& material, Gradient gradient, const Wanted& wanted, int threads) {
-  const OrderMaterial of_orders(*material.call, gradient, material.recorded.of(gradient),
-                                material.before[gradient.place()], material.kernel);
+  const OrderMaterial of_orders{*material.call, gradient, material.recorded.of(gradient),
+                                material.before[gradient.place()], material.kernel};
   if (!of_orders.additions) return;
   const AdditionArithmetic arithmetic = find_addition_arithmetic(of_orders, limits_of_certificates());
   if (!arithmetic.found) return;

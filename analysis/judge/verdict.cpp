@@ -13,29 +13,17 @@ std::string elements(int64_t count) { return fmt::format("{} element{}", thousan
 
 // Returns what a cause means, as a person would say it.
 const char* meaning_of(Cause cause, const Call& call) {
-  switch (cause) {
-    case Cause::kNonFinite:
-      return "a number on the way is NaN or infinite";
-    case Cause::kUninitializedOutput:
-      return "the output buffer was not zeroed or not written";
-    case Cause::kCellBoundary:
-      return call.jump_text();
-    case Cause::kBorderClamp:
-      return "the dialects take different subgradients on the clamp border";
-    case Cause::kStoppedSum:
-      return "the sum stopped growing, since its addends are too small to change it";
-    case Cause::kAccumulationOrder:
-      return "the same addends were summed in another order";
-    case Cause::kRounding:
-      return "the sides differ by the rounding of their type";
-    case Cause::kIllConditioned:
-      return "cancellation, or a coordinate's error, magnifies rounding";
-    case Cause::kReducedPrecision:
-      return "numbers were rounded to fewer bits than the tensors have";
-    case Cause::kImplementationError:
-      return "no rounding explains the value";
-  }
-  return "?";
+  constexpr const char* kMeanings[] = {"a number on the way is NaN or infinite",
+                                       "the output buffer was not zeroed or not written",
+                                       nullptr,  // the operator says it
+                                       "the dialects take different subgradients on the clamp border",
+                                       "the sum stopped growing, since its addends are too small to change it",
+                                       "the same addends were summed in another order",
+                                       "the sides differ by the rounding of their type",
+                                       "cancellation, or a coordinate's error, magnifies rounding",
+                                       "numbers were rounded to fewer bits than the tensors have",
+                                       "no rounding explains the value"};
+  return cause == Cause::kCellBoundary ? call.jump_text() : kernels::look_up(kMeanings, cause, "?");
 }
 
 // "1 element (cell_boundary: a rounded coordinate ...)" or, of several causes, each with its count.

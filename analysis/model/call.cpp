@@ -1,7 +1,11 @@
 #include "analysis/model/call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <stdexcept>
 
 #include "analysis/model/dialects.h"
 #include "analysis/model/forward.h"
@@ -38,29 +42,17 @@ bool Call::visit_stages(const ElementId& id, const Precision&, Cache& cache, con
 }
 
 const char* Dependencies::name_of(Step step) const {
-  switch (step) {
-    case kGradOutput:
-      return "grad_output";
-    case kAttentionWeights:
-      return "attention_weights";
-    case kValue:
-      return "value";
-    case kLocations:
-      return "coordinates";
-    case kInterpolationWeights:
-      return "interpolation_weights";
-    case kSampledValue:
-      return "sampled_value";
-    case kWeightedGradOutput:
-      return "grad_output*attention_weights";
-    case kAddends:
-      return "addends";
-    case kSums:
-      return "sums";
-    case kResult:
-      return "result";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"grad_output",
+                                    "attention_weights",
+                                    "value",
+                                    "coordinates",
+                                    "interpolation_weights",
+                                    "sampled_value",
+                                    "grad_output*attention_weights",
+                                    "addends",
+                                    "result",
+                                    "sums"};  // by bit
+  return kernels::look_up(kNames, std::countr_zero(static_cast<Steps>(step)), "?");
 }
 
 ElementId Call::element_id(Gradient gradient, int64_t flat) const {
@@ -93,6 +85,63 @@ CoordinateMap Call::coordinate_map(const Axis& axis) const {
   };
   const double offset = pixel(0);
   return {pixel(1) - offset, offset};
+}
+
+Kept Call::kept_of(std::string_view tensor, const Kept& kept) const {
+  Index shape;
+  for (const NamedTensor& input : all_inputs()) {
+    if (input.name == tensor) shape = input.tensor.shape;
+  }
+  for (const Gradient gradient : gradients()) {
+    if (gradient.name() == tensor) shape = shape_of(gradient);
+  }
+  const std::vector<int> cuts = cuts_of(tensor);
+  Kept result;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    result.push_back(cuts[i] < 0 ? all_indices(shape[i]) : kept[static_cast<size_t>(cuts[i])]);
+  }
+  return result;
+}
+
+std::vector<int64_t> Call::cut_indices(const ElementId& id) const {
+  const Index at = kernels::index_of(shape_of(id.gradient), id.flat);
+  const std::vector<int> axes = cuts_of(id.gradient.name());
+  std::vector<int64_t> indices(cuts().size(), -1);
+  for (size_t i = 0; i < at.size(); ++i) {
+    if (axes[i] >= 0) indices[static_cast<size_t>(axes[i])] = at[i];
+  }
+  return indices;
+}
+
+std::shared_ptr<const Call> Call::with_inputs(std::span<const OwnedTensor> given) const {
+  std::vector<Tensor> tensors;
+  for (const NamedTensor& input : all_inputs()) tensors.push_back(tensor_named(given, input.name).view());
+  return with_tensors(std::move(tensors));
+}
+
+std::shared_ptr<const Call> Call::with_values(std::span<const Tensor> values) const {
+  std::vector<Tensor> tensors;
+  size_t next = 0;
+  for (const NamedTensor& input : all_inputs()) {
+    tensors.push_back(kernels::is_float(input.tensor.dtype) ? values[next++] : input.tensor);
+  }
+  return with_tensors(std::move(tensors));
+}
+
+Slices Call::slices(const CallSizes& sizes) const {
+  if (sizes.batch || sizes.heads || sizes.queries) {
+    throw std::invalid_argument(
+        fmt::format("{} has no batches, heads or queries: simulate it with its own sizes", operator_name()));
+  }
+  std::vector<Tensor> tensors;
+  for (const NamedTensor& input : all_inputs()) tensors.push_back(input.tensor);
+  return {1, with_tensors(std::move(tensors))};
+}
+
+std::shared_ptr<const Call> Call::outline() const {
+  std::vector<Tensor> tensors;
+  for (const NamedTensor& input : all_inputs()) tensors.push_back({nullptr, input.tensor.dtype, input.tensor.shape});
+  return with_tensors(std::move(tensors));
 }
 
 std::vector<int64_t> Call::some_of_family(Gradient gradient, int64_t, int64_t most) const {

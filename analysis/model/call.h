@@ -76,8 +76,6 @@ class Call : public Dependencies, public Shrinkable, public Simulation, public W
   virtual msda_dtype arithmetic() const;
   // Returns whether what the output buffer held before belongs to the result, and is one of the inputs.
   virtual bool adds_to_output() const { return false; }
-  // Returns the same without data, for the words.
-  virtual std::shared_ptr<const Call> outline() const = 0;
 
   // --- Coordinates. Returns the axes of the sample that an element belongs to; none for scattered gradients.
   virtual Axes axes(const ElementId&) const { return {}; }
@@ -116,6 +114,14 @@ class Call : public Dependencies, public Shrinkable, public Simulation, public W
   Tensor input_of(Gradient gradient) const;
   // Returns what the kernels' arithmetic is called beside another one: the dialect, or the operator's name.
   std::string arithmetic_name() const;
+  // Returns the same without data, for the words.
+  std::shared_ptr<const Call> outline() const;
+  // Returns the same call on other inputs, found by their names.
+  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const;
+  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+  Slices slices(const CallSizes& sizes) const override;
+  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
+  std::vector<int64_t> cut_indices(const ElementId& id) const override;
   bool visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
   std::vector<NamedTensor> all_inputs() const override { return inputs(); }

@@ -1,11 +1,8 @@
 #include "analysis/model/defined_call.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <stdexcept>
 
 #include "analysis/model/evaluate.h"
 #include "analysis/numbers/by_chance.h"
@@ -133,63 +130,6 @@ std::vector<Mistake> DefinedCall::mistakes(const ElementId& id, const Place& pla
   mistakes.push_back({"everything were added twice", 2 * exact.value - before.value_or(0) / divided});
   std::ranges::move(last_mistakes(id, cache), std::back_inserter(mistakes));
   return mistakes;
-}
-
-Kept DefinedCall::kept_of(std::string_view tensor, const Kept& kept) const {
-  Index shape;
-  for (const NamedTensor& input : all_inputs()) {
-    if (input.name == tensor) shape = input.tensor.shape;
-  }
-  for (const Gradient gradient : gradients()) {
-    if (gradient.name() == tensor) shape = shape_of(gradient);
-  }
-  const std::vector<int> cuts = cuts_of(tensor);
-  Kept result;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    result.push_back(cuts[i] < 0 ? all_indices(shape[i]) : kept[static_cast<size_t>(cuts[i])]);
-  }
-  return result;
-}
-
-std::vector<int64_t> DefinedCall::cut_indices(const ElementId& id) const {
-  const Index at = kernels::index_of(shape_of(id.gradient), id.flat);
-  const std::vector<int> axes = cuts_of(id.gradient.name());
-  std::vector<int64_t> indices(cuts().size(), -1);
-  for (size_t i = 0; i < at.size(); ++i) {
-    if (axes[i] >= 0) indices[static_cast<size_t>(axes[i])] = at[i];
-  }
-  return indices;
-}
-
-std::shared_ptr<const Call> DefinedCall::with_inputs(std::span<const OwnedTensor> given) const {
-  std::vector<Tensor> tensors;
-  for (const NamedTensor& input : all_inputs()) tensors.push_back(tensor_named(given, input.name).view());
-  return with_tensors(std::move(tensors));
-}
-
-std::shared_ptr<const Call> DefinedCall::with_values(std::span<const Tensor> values) const {
-  std::vector<Tensor> tensors;
-  size_t next = 0;
-  for (const NamedTensor& input : all_inputs()) {
-    tensors.push_back(kernels::is_float(input.tensor.dtype) ? values[next++] : input.tensor);
-  }
-  return with_tensors(std::move(tensors));
-}
-
-Slices DefinedCall::slices(const CallSizes& sizes) const {
-  if (sizes.batch || sizes.heads || sizes.queries) {
-    throw std::invalid_argument(
-        fmt::format("{} has no batches, heads or queries: simulate it with its own sizes", operator_name()));
-  }
-  std::vector<Tensor> tensors;
-  for (const NamedTensor& input : all_inputs()) tensors.push_back(input.tensor);
-  return {1, with_tensors(std::move(tensors))};
-}
-
-std::shared_ptr<const Call> DefinedCall::outline() const {
-  std::vector<Tensor> tensors;
-  for (const NamedTensor& input : all_inputs()) tensors.push_back({nullptr, input.tensor.dtype, input.tensor.shape});
-  return with_tensors(std::move(tensors));
 }
 
 }  // namespace msda::analysis

@@ -57,10 +57,6 @@ class DefinedCall : public Call, public Forward, public Hypotheses {
   // Mistakes that only this operator's kernels make: those to try before all others, and after them.
   virtual std::vector<Mistake> first_mistakes(const ElementId&, const Element& /*exact*/) const { return {}; }
   virtual std::vector<Mistake> last_mistakes(const ElementId&, Cache&) const { return {}; }
-  // Returns which of cuts() each axis of an input or a gradient is; -1: it stays whole.
-  virtual std::vector<int> cuts_of(std::string_view tensor) const = 0;
-  // Returns the same call of other inputs, in the order of all_inputs(); data may be null where nothing is computed.
-  virtual std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const = 0;
 
   // --- What follows from it.
   Element element(const ElementId& id, const Place& place, const Precisions& precisions, const Narrowing* narrowing,
@@ -69,13 +65,6 @@ class DefinedCall : public Call, public Forward, public Hypotheses {
   std::vector<Mistake> mistakes(const ElementId& id, const Place& place, const Element& exact,
                                 const Precision& precision, Cache& cache) const override;
   Steps input_steps(Gradient) const override { return kGradOutput; }
-
-  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
-  std::vector<int64_t> cut_indices(const ElementId& id) const override;
-  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
-  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
-  Slices slices(const CallSizes& sizes) const override;
-  std::shared_ptr<const Call> outline() const override;
 };
 
 }  // namespace msda::analysis

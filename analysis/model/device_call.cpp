@@ -14,17 +14,12 @@ uint64_t bytes_of(const msda_tensor& tensor) {
   return elements_of(tensor) * static_cast<uint64_t>(kernels::bytes_of(tensor.dtype));
 }
 
-namespace {
-
-// Makes the tensor the part from index `first` of a dimension on, `count` long.
-void cut(msda_tensor& tensor, int dimension, int64_t first, int64_t count) {
+void keep_part(msda_tensor& tensor, int dimension, int64_t first, int64_t count) {
   if (tensor.data != nullptr) {
     tensor.data = static_cast<char*>(tensor.data) + first * tensor.stride[dimension] * kernels::bytes_of(tensor.dtype);
   }
   tensor.shape[dimension] = count;
 }
-
-}  // namespace
 
 uint64_t DeviceCall::device_bytes() const {
   uint64_t bytes = allocated(*this);
@@ -40,10 +35,10 @@ std::vector<DeviceCall> DeviceCall::halves() const {
     if (all < 2) continue;
     std::vector<DeviceCall> two{*this, *this};
     for (auto* list : {&two[0].inputs, &two[0].results}) {
-      for (msda_tensor& tensor : *list) cut(tensor, dimension, 0, half);
+      for (msda_tensor& tensor : *list) keep_part(tensor, dimension, 0, half);
     }
     for (auto* list : {&two[1].inputs, &two[1].results}) {
-      for (msda_tensor& tensor : *list) cut(tensor, dimension, half, all - half);
+      for (msda_tensor& tensor : *list) keep_part(tensor, dimension, half, all - half);
     }
     return two;
   }

@@ -29,6 +29,9 @@ struct DeviceCall {
   std::vector<DeviceCall> halves() const;
 };
 
+// Makes the tensor the part from index `first` of a dimension on, `count` long.
+void keep_part(msda_tensor& tensor, int dimension, int64_t first, int64_t count);
+
 // Bytes of the elements, wherever they lie.
 uint64_t bytes_of(const msda_tensor& tensor);
 uint64_t elements_of(const msda_tensor& tensor);

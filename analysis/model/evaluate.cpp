@@ -41,28 +41,19 @@ double tree_sum_of(const Addends& addends, msda_dtype type) {
 
 void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t seed, int threads,
               const PutElement& put) {
-  constexpr int64_t kOfATask = 4096;
-  const int64_t elements = kernels::elements_of(call.shape_of(gradient));
-  const int64_t tasks = (elements + kOfATask - 1) / kOfATask;
   const auto cache = call.new_cache();
   const msda_dtype type = call.arithmetic();
-  kernels::parallel_for(tasks, kernels::thread_count(threads, tasks), [&](int64_t task, int) {
-    const int64_t end = std::min(elements, (task + 1) * kOfATask);
-    for (int64_t flat = task * kOfATask; flat < end; ++flat) {
-      const ElementId id{gradient, flat, {}};
-      if (mode == EvaluationMode::kFloat64) {
-        put(flat, float64_value(call, id, *cache));
-        continue;
-      }
-      Addends addends = call.addends(id, *cache);
-      if (mode == EvaluationMode::kAtomic && gradient.scattered()) {
-        std::mt19937_64 random(seed_of_order(seed, flat));
-        std::ranges::shuffle(addends.values, random);
-      }
-      const bool in_order = mode == EvaluationMode::kAtomic;
-      put(flat,
-          in_order ? rounded_to(sum_in_order(addends.values, type) * addends.scale, type) : tree_sum_of(addends, type));
+  kernels::parallel_for_each(kernels::elements_of(call.shape_of(gradient)), 4096, threads, [&](int64_t flat) {
+    const ElementId id{gradient, flat, {}};
+    if (mode == EvaluationMode::kFloat64) return put(flat, float64_value(call, id, *cache));
+    Addends addends = call.addends(id, *cache);
+    if (mode == EvaluationMode::kAtomic && gradient.scattered()) {
+      std::mt19937_64 random(seed_of_order(seed, flat));
+      std::ranges::shuffle(addends.values, random);
     }
+    const bool in_order = mode == EvaluationMode::kAtomic;
+    put(flat,
+        in_order ? rounded_to(sum_in_order(addends.values, type) * addends.scale, type) : tree_sum_of(addends, type));
   });
 }
 

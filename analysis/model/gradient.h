@@ -60,6 +60,14 @@ inline constexpr size_t kMostDimensions = 8;
 // By Dimension; -1 where the tensor has no such dimension.
 using Coordinates = std::array<int64_t, kMostDimensions>;
 
+// Returns what these descriptions describe: the gradients, or the dimensions, of an operator in their order.
+template <class Described, size_t kCount>
+constexpr std::array<Described, kCount> described(const typename Described::Description (&descriptions)[kCount]) {
+  std::array<Described, kCount> all{};
+  for (size_t i = 0; i < kCount; ++i) all[i] = Described(descriptions[i]);
+  return all;
+}
+
 // One element of one gradient.
 struct ElementId {
   Gradient gradient;

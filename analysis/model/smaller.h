@@ -67,12 +67,15 @@ class Shrinkable {
 
   // Every input, integers included, by its name in a capture.
   virtual std::vector<NamedTensor> all_inputs() const = 0;
-  // Returns the same call on other inputs: all of them, of sizes that fit each other. The tensors must outlive it.
-  virtual std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const = 0;
+  // Returns the same call of other inputs, in the order of all_inputs() and of sizes that fit each other. The tensors
+  // must outlive it; data may be null where nothing is computed.
+  virtual std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const = 0;
   // Returns whether a call like this one may have these inputs: some numbers choose a place, which must be there.
   virtual bool admits(std::span<const OwnedTensor> /*inputs*/) const { return true; }
   // Returns what may be left out, what is largest first.
   virtual std::vector<Cut> cuts() const = 0;
+  // Returns which of cuts() each axis of an input or a gradient is; -1: it stays whole.
+  virtual std::vector<int> cuts_of(std::string_view tensor) const = 0;
   // Returns what then stays of an input or a gradient, by its dimensions.
   virtual Kept kept_of(std::string_view tensor, const Kept& kept) const = 0;
   // Returns the index that the element has in each cut; -1 where it adds up several.

@@ -15,28 +15,18 @@ struct Format {
   int lowest_exponent;  // of a normal number
   double largest;
   Ties ties;
+  msda_dtype stored;
 };
+// By Narrow.
+constexpr Format kFormats[] = {{"tf32", 11, -126, 0x1.ffcp127, Ties::kEven, MSDA_FLOAT32},
+                               {"tf32", 11, -126, 0x1.ffcp127, Ties::kAway, MSDA_FLOAT32},
+                               {"tf32", 11, -126, 0x1.ffcp127, Ties::kTruncated, MSDA_FLOAT32},
+                               {"bfloat16", 8, -126, 0x1.fep127, Ties::kEven, MSDA_BFLOAT16},
+                               {"bfloat16", 8, -126, 0x1.fep127, Ties::kTruncated, MSDA_BFLOAT16},
+                               {"float16", 11, -14, 65504, Ties::kEven, MSDA_FLOAT16},
+                               {"float32", 24, -126, 0x1.fffffep127, Ties::kEven, MSDA_FLOAT32}};
 
-Format format_of(Narrow narrow) {
-  constexpr double kLargestTf32 = 0x1.ffcp127, kLargestBFloat16 = 0x1.fep127;
-  switch (narrow) {
-    case Narrow::kTf32Even:
-      return {"tf32", 11, -126, kLargestTf32, Ties::kEven};
-    case Narrow::kTf32Away:
-      return {"tf32", 11, -126, kLargestTf32, Ties::kAway};
-    case Narrow::kTf32Truncated:
-      return {"tf32", 11, -126, kLargestTf32, Ties::kTruncated};
-    case Narrow::kBFloat16:
-      return {"bfloat16", 8, -126, kLargestBFloat16, Ties::kEven};
-    case Narrow::kBFloat16Truncated:
-      return {"bfloat16", 8, -126, kLargestBFloat16, Ties::kTruncated};
-    case Narrow::kFloat16:
-      return {"float16", 11, -14, 65504, Ties::kEven};
-    case Narrow::kFloat32:
-      return {"float32", 24, -126, 0x1.fffffep127, Ties::kEven};
-  }
-  return {"?", 53, -1022, INFINITY, Ties::kEven};
-}
+const Format& format_of(Narrow narrow) { return kFormats[static_cast<size_t>(narrow)]; }
 
 // Rounds to a subnormal of the type: a multiple of its smallest number.
 double round_subnormal(const Format& format, double x) {
@@ -57,33 +47,16 @@ double round_subnormal(const Format& format, double x) {
 const char* type_name(Narrow narrow) { return format_of(narrow).type; }
 
 const char* rounding_name(Narrow narrow) {
-  switch (format_of(narrow).ties) {
-    case Ties::kEven:
-      return "to nearest even";
-    case Ties::kAway:
-      return "to nearest, ties away from zero";
-    case Ties::kTruncated:
-      return "truncated";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"to nearest even", "to nearest, ties away from zero", "truncated"};
+  return kNames[static_cast<size_t>(format_of(narrow).ties)];
 }
 
 int significand_bits(Narrow narrow) { return format_of(narrow).bits; }
 
-msda_dtype stored_type(Narrow narrow) {
-  switch (narrow) {
-    case Narrow::kBFloat16:
-    case Narrow::kBFloat16Truncated:
-      return MSDA_BFLOAT16;
-    case Narrow::kFloat16:
-      return MSDA_FLOAT16;
-    default:
-      return MSDA_FLOAT32;
-  }
-}
+msda_dtype stored_type(Narrow narrow) { return format_of(narrow).stored; }
 
 Precision precision_of(Narrow narrow) {
-  const Format format = format_of(narrow);
+  const Format& format = format_of(narrow);
   const double whole = format.ties == Ties::kTruncated ? 2 : 1;
   return {format.bits, whole * std::ldexp(1.0, -format.bits),
           whole * std::ldexp(1.0, format.lowest_exponent - format.bits), format.largest};
@@ -91,7 +64,7 @@ Precision precision_of(Narrow narrow) {
 
 double round_to(Narrow narrow, double x) {
   if (!std::isfinite(x) || x == 0) return x;
-  const Format format = format_of(narrow);
+  const Format& format = format_of(narrow);
   constexpr uint64_t kSign = uint64_t{1} << 63;
   const auto bits = std::bit_cast<uint64_t>(x);
   uint64_t magnitude = bits & ~kSign;

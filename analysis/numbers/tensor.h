@@ -76,6 +76,12 @@ struct Precision {
 // Returns the type that a kernel on these inputs computes in: 16-bit types are storage.
 inline msda_dtype arithmetic_of(msda_dtype storage) { return storage == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32; }
 
+// Runs run(Real{}) in this arithmetic: double, or float for all other types.
+template <class Run>
+auto with_arithmetic(msda_dtype type, Run&& run) {
+  return type == MSDA_FLOAT64 ? run(double{}) : run(float{});
+}
+
 // x rounded to nearest even in `dtype`.
 inline double rounded_to(double x, msda_dtype dtype) {
   return kernels::visit_dtype(dtype,

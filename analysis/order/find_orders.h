@@ -84,24 +84,17 @@ struct OrderReport {
   const char* index_name = "";  // "query"
 };
 
-// What an order is read from. The call and the tensors must outlive it.
+// What an order is read from: all but the last two members are given. The call and the tensors must outlive it.
 struct OrderMaterial {
   const Call& call;
-  Gradient gradient;                           // a scattered one
-  const Tensor& recorded;                      // of that gradient
-  const Tensor& before;                        // what its buffer held; without data: zeros
-  std::shared_ptr<const Additions> additions;  // null if the operator does not list them; then there are no orders
-  KnownAdditions known;                        // of the kernel
+  Gradient gradient;       // a scattered one
+  const Tensor& recorded;  // of that gradient
+  const Tensor& before;    // what its buffer held; without data: zeros
+  std::string kernel;      // its name, or empty
+  // Null if the operator does not list them; then there are no orders.
+  std::shared_ptr<const Additions> additions = call.additions(gradient);
+  KnownAdditions known = additions ? additions->known(kernel) : KnownAdditions{};
 
-  // `kernel`: its name, or empty.
-  OrderMaterial(const Call& call, Gradient gradient, const Tensor& recorded, const Tensor& before,
-                std::string_view kernel)
-      : call(call),
-        gradient(gradient),
-        recorded(recorded),
-        before(before),
-        additions(call.additions(gradient)),
-        known(additions ? additions->known(kernel) : KnownAdditions{}) {}
   // Returns what the sum of an element begins with.
   double start_of(int64_t flat) const { return additions->start(flat, before ? before.at(flat) : 0); }
 };

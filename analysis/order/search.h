@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "analysis/order/problem.h"
+#include "kernels/names.h"
 
 namespace msda::analysis {
 
@@ -26,6 +27,11 @@ enum class OrderFit {
   kImpossible,  // it is proved that none does
   kNotFound     // none was found, which proves nothing
 };
+
+inline const char* name_of(OrderFit fit) {
+  constexpr const char* kNames[] = {"explained", "impossible", "not_found"};
+  return kernels::look_up(kNames, fit, "?");
+}
 
 struct OrderResult {
   OrderFit fit = OrderFit::kNotFound;

@@ -132,13 +132,8 @@ void trace_grad_input(const cpu::GridProblem<In>& p, uint32_t float64_stages, in
 template <int kAxes, int kTaps, class In>
 void trace(const cpu::GridProblem<In>& p, uint32_t float64_stages, int threads, double* grad_input, double* grad_grid) {
   if (grad_grid != nullptr) {
-    constexpr int64_t kOfATask = 256;
-    const int64_t all = p.N * p.samples, tasks = (all + kOfATask - 1) / kOfATask;
-    parallel_for(tasks, thread_count(threads, tasks), [&](int64_t task, int) {
-      for (int64_t i = task * kOfATask; i < std::min(all, (task + 1) * kOfATask); ++i) {
-        trace_grad_grid<kAxes, kTaps>(p, float64_stages, i, grad_grid + i * kAxes);
-      }
-    });
+    parallel_for_each(p.N * p.samples, 256, threads,
+                      [&](int64_t i) { trace_grad_grid<kAxes, kTaps>(p, float64_stages, i, grad_grid + i * kAxes); });
   }
   if (grad_input == nullptr) return;
   parallel_for(p.N, thread_count(threads, p.N),

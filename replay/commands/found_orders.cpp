@@ -27,8 +27,8 @@ void find_orders_in(const OrderOptions& options, const capture::IsolatedReader& 
   for (const auto gradient : loaded.call().gradients()) {
     const analysis::Tensor& recorded = loaded.recorded().of(gradient);
     if (!gradient.scattered() || !recorded) continue;
-    const analysis::OrderMaterial material(loaded.call(), gradient, recorded, loaded.before(gradient),
-                                           invocation.facts.kernel);
+    const analysis::OrderMaterial material{loaded.call(), gradient, recorded, loaded.before(gradient),
+                                           invocation.facts.kernel};
     analysis::OrderSettings settings = options.search;
     settings.threads = static_cast<int>(options.threads);
     settings.limits.seed = options.seed;

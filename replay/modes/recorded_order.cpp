@@ -51,7 +51,7 @@ OrderedReplay replay_in_recorded_order(const LoadedCall& loaded, const std::stri
   for (const auto gradient : loaded.call().gradients()) {
     const Tensor& recorded = loaded.recorded().of(gradient);
     if (!gradient.scattered() || !recorded) continue;
-    const analysis::OrderMaterial material(loaded.call(), gradient, recorded, loaded.before(gradient), kernel);
+    const analysis::OrderMaterial material{loaded.call(), gradient, recorded, loaded.before(gradient), kernel};
     analysis::OrderSettings settings;
     settings.threads = threads;
     settings.limits.seed = seed;

@@ -13,8 +13,8 @@ FindOrders find_orders_of(const Options& options, const capture::IsolatedReader&
     for (const auto gradient : loaded.call().gradients()) {
       if (!gradient.scattered() || gradient.name() != output.name) continue;
       const analysis::Tensor result{bytes.data(), output.type, output.shape};
-      const analysis::OrderMaterial material(loaded.call(), gradient, result, loaded.before(gradient),
-                                             invocation.facts.kernel);
+      const analysis::OrderMaterial material{loaded.call(), gradient, result, loaded.before(gradient),
+                                             invocation.facts.kernel};
       analysis::OrderSettings settings;
       settings.threads = static_cast<int>(options.threads);
       settings.limits.seed = options.seed;

@@ -297,24 +297,21 @@ std::optional<std::string> BoundExpressions::fault_of(size_t output, int64_t fla
 
 // Names the first element with a fault, whatever the number of threads.
 void BoundExpressions::check() const {
-  constexpr int64_t kOfATask = 256;
   if (!stage_fault_.empty()) throw BadInput(fmt::format("{}: {}", where_, stage_fault_));
   for (const analysis::Gradient gradient : gradients()) {
     const analysis::Tensor shape{nullptr, MSDA_FLOAT32, shape_of(gradient)};
-    const int64_t elements = shape.elements(), tasks = (elements + kOfATask - 1) / kOfATask;
+    const int64_t elements = shape.elements();
     std::atomic<int64_t> first = elements;
     std::string found;
     std::mutex mutex;
-    kernels::parallel_for(tasks, kernels::thread_count(0, tasks), [&](int64_t task, int) {
-      for (int64_t flat = task * kOfATask; flat < std::min(elements, (task + 1) * kOfATask); ++flat) {
-        if (flat > first) return;
-        const auto fault = fault_of(gradient.place(), flat);
-        if (!fault) continue;
-        const std::lock_guard lock(mutex);
-        if (flat >= first) return;
-        first = flat;
-        found = *fault;
-      }
+    kernels::parallel_for_each(elements, 256, 0, [&](int64_t flat) {
+      if (flat > first) return;
+      const auto fault = fault_of(gradient.place(), flat);
+      if (!fault) return;
+      const std::lock_guard lock(mutex);
+      if (flat >= first) return;
+      first = flat;
+      found = *fault;
     });
     if (first == elements) continue;
     throw BadInput(

@@ -42,18 +42,6 @@ void add(const OrderCounts& more, OrderCounts& sum) {
   }
 }
 
-const char* name_of(OrderFit fit) {
-  switch (fit) {
-    case OrderFit::kFound:
-      return "explained";
-    case OrderFit::kImpossible:
-      return "impossible";
-    case OrderFit::kNotFound:
-      return "not_found";
-  }
-  return "?";
-}
-
 // Returns the elements of a target; its first.
 std::vector<int64_t> elements_of(const FoundOrders& found, const TargetOrder& target) {
   return found.call->additions(found.gradient)->elements_of(target.target);

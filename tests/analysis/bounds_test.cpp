@@ -108,7 +108,7 @@ TEST(Bounds, ExplainEveryReplayAndNoMistake) {
         const Gradients gradients = run_backward(problem, {mode, 0, seed, 0});
         const analysis::Side side = gradients.side("recorded");
         const auto cache = call.new_cache();
-        for (const Gradient gradient : analysis::kMsdaGradients) {
+        for (const Gradient gradient : analysis::MsdaGradient::kAll) {
           const int64_t total = side.of(gradient).elements();
           for (int64_t flat = 0; flat < total; flat += 1 + total / 100) {
             const auto id = call.element_id(gradient, flat);

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Planted, ::testing::ValuesIn(shapes()),
                          [](const auto& shape) { return std::to_string(shape.index); });
 
 TEST_P(Planted, SignFlippedInTheReference) {
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     TestMaterial flipped = material;
     flipped.add_reference();
     const int64_t flat = large_element(gradient);
@@ -149,7 +149,7 @@ TEST_P(Planted, OneAddendTwice) {
 }
 
 TEST_P(Planted, OneElementZeroed) {
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     TestMaterial lost = material;
     lost.before[gradient.place()] =
         OwnedTensor(std::vector<double>(static_cast<size_t>(material.recorded.of(gradient).view.elements()), 0),
@@ -174,7 +174,7 @@ TEST_P(Planted, OutputNotZeroed) {
 }
 
 TEST_P(Planted, ElementsUnwritten) {
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     TestMaterial unwritten = material;
     OwnedTensor& tensor = unwritten.recorded.of(gradient);
     const OwnedTensor before(std::vector<double>(static_cast<size_t>(tensor.view.elements()), 123.5), MSDA_FLOAT32,
@@ -257,7 +257,7 @@ TEST_P(Planted, InfinityThatTheKernelHides) {
 }
 
 TEST_P(Planted, NanThatTheKernelMadeUp) {
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     TestMaterial made_up = material;
     made_up.recorded.of(gradient).set(large_element(gradient), std::numeric_limits<double>::quiet_NaN());
     const Report report = made_up.analyze();
@@ -269,7 +269,7 @@ TEST_P(Planted, NanThatTheKernelMadeUp) {
 // Where no kernel of the type meets the tolerance, a NaN that the kernel made up is still its own.
 TEST_P(Planted, NanThatTheKernelMadeUpUnderATightTolerance) {
   material.tolerance = Tolerance{0, 1e-12};
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     TestMaterial made_up = material;
     const int64_t flat = large_element(gradient);
     made_up.recorded.of(gradient).set(flat, std::numeric_limits<double>::quiet_NaN());

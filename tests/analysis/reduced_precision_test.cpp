@@ -270,7 +270,7 @@ TEST_P(Reduced, ExcusesNoMistakeOfItsSize) {
     for (const bool in_reference : {true, false}) {
       TestMaterial material = plant(in_reference, tf32_even, {});
       Gradients& side = in_reference ? *material.reference : material.recorded;
-      for (const Gradient gradient : analysis::kMsdaGradients) {
+      for (const Gradient gradient : analysis::MsdaGradient::kAll) {
         const int64_t total = side.of(gradient).view.elements();
         for (int64_t i = 0; i < total; ++i) side.of(gradient).set(i, mistake(side.of(gradient).view.at(i)));
       }
@@ -307,7 +307,7 @@ TEST_P(Reduced, HidesNoFault) {
     for (const bool in_reference : {true, false}) {
       TestMaterial material = plant(in_reference, type.round, {"grad_output"});
       Gradients& side = in_reference ? *material.reference : material.recorded;
-      for (const Gradient gradient : analysis::kMsdaGradients) {
+      for (const Gradient gradient : analysis::MsdaGradient::kAll) {
         std::vector<int64_t> wrong;
         OwnedTensor& tensor = side.of(gradient);
         for (int64_t i = 0; i < tensor.view.elements() && wrong.size() < 5; i += 3) {

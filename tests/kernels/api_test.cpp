@@ -57,13 +57,13 @@ TEST(Api, AnyStride) {
   abi.call.attention_weights = reversed(problem.attention_weights, memory[3]);
   const msda_tensor grad_output = reversed(problem.grad_output, memory[4]);
   msda_tensor results[3];
-  for (const Gradient g : analysis::kMsdaGradients) {
+  for (const Gradient g : analysis::MsdaGradient::kAll) {
     const size_t i = g.place();
     results[i] = reversed(OwnedTensor::for_result(MSDA_FLOAT32, problem.shape_of(g)), memory[5 + i]);
   }
   ASSERT_EQ(msda_backward(&abi.call, &grad_output, nullptr, &results[0], &results[1], &results[2]), MSDA_OK)
       << msda_last_error();
-  for (const Gradient g : analysis::kMsdaGradients) {
+  for (const Gradient g : analysis::MsdaGradient::kAll) {
     const size_t i = g.place();
     const OwnedTensor& wanted = expected.of(g);
     for (int64_t flat = 0; flat < wanted.view.elements(); ++flat) {
@@ -98,7 +98,7 @@ TEST(Api, EmptyTensors) {
 TEST(Api, SkipsResultsThatAreNotAskedFor) {
   const Problem problem = make_problem({1, 2, 8, 9, 2, {{5, 5}}}, kTriton, MSDA_FLOAT32, 9);
   const Gradients all = run_backward(problem);
-  for (const Gradient wanted : analysis::kMsdaGradients) {
+  for (const Gradient wanted : analysis::MsdaGradient::kAll) {
     OwnedTensor owned_tensor = OwnedTensor::for_result(MSDA_FLOAT32, problem.shape_of(wanted));
     const msda_tensor result = owned_tensor.abi();
     const msda_tensor* results[3] = {nullptr, nullptr, nullptr};
@@ -115,7 +115,7 @@ TEST(Api, RoundsOnceIntoTheResultsType) {
   const Gradients wide = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
   const auto abi = analysis::abi_call(problem.call());
   const msda_options options{MSDA_MODE_FLOAT64, 0, 0, 0};
-  for (const Gradient g : analysis::kMsdaGradients) {
+  for (const Gradient g : analysis::MsdaGradient::kAll) {
     OwnedTensor rounded = OwnedTensor::for_result(MSDA_FLOAT16, problem.shape_of(g));
     const msda_tensor result = rounded.abi();
     const msda_tensor* results[3] = {nullptr, nullptr, nullptr};

@@ -122,7 +122,7 @@ TEST(GridSample, KernelsAgreeWithTheDefinition) {
       for (size_t i = 0; i < std::size(far); ++i) problem.grid.set(static_cast<int64_t>(i * 2 + seed % 2), far[i]);
       if (seed % 4 == 1) problem.input.set(static_cast<int64_t>(seed), std::nan(""));
       const GridGradients kernels = run_grid(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
-      for (const auto gradient : analysis::kGridSampleGradients) {
+      for (const auto gradient : analysis::GridSampleGradient::kAll) {
         const OwnedTensor& found = gradient.scattered() ? kernels.input : kernels.grid;
         std::vector<double> wanted(found.values().size());
         analysis::evaluate(problem.call, gradient, analysis::EvaluationMode::kFloat64, 0, 1,

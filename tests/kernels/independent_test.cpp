@@ -50,7 +50,7 @@ void check_problem(const Problem& problem, const msda_options& options) {
   const msda_dtype arithmetic = wide ? MSDA_FLOAT64 : MSDA_FLOAT32;
   const Naive truth = naive(problem, !wide);
   const Gradients gradients = run_backward(problem, options);
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     expect_close(gradients.of(gradient), truth.gradients[gradient.place()], terms_of(problem, gradient), arithmetic,
                  problem.text() + " " + name_of(gradient));
   }

@@ -51,7 +51,7 @@ struct Pass {
   Gradients results;
 
   explicit Pass(const Problem& given, const msda_options& with = {}) : problem(given), options(with) {
-    for (const Gradient gradient : analysis::kMsdaGradients) {
+    for (const Gradient gradient : analysis::MsdaGradient::kAll) {
       results.of(gradient) = tests::OwnedTensor::for_result(
           with.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype, problem.shape_of(gradient));
     }

@@ -39,7 +39,7 @@ analysis::Report TestMaterial::analyze() const {
 Gradients faulty(const Problem& problem, Fault fault) {
   const Naive result = naive(problem, problem.dtype != MSDA_FLOAT64, fault);
   Gradients gradients;
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     const size_t i = gradient.place();
     const auto& exact = result.gradients[i].value;
     gradients.tensors[i] = OwnedTensor({exact.begin(), exact.end()}, problem.dtype, problem.shape_of(gradient));

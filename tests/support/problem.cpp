@@ -221,7 +221,7 @@ Gradients run_backward(const Problem& problem, const msda_options& options) {
 Gradients run_backward(const Problem& problem, const Conventions& conventions, const msda_options& options) {
   Gradients gradients;
   msda_tensor results[3];
-  for (const Gradient gradient : analysis::kMsdaGradients) {
+  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
     const size_t i = gradient.place();
     const msda_dtype dtype = options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype;
     gradients.tensors[i] = OwnedTensor::for_result(dtype, problem.shape_of(gradient));

@@ -57,7 +57,7 @@ class Reduced {
       }
     }
     Gradients gradients;
-    for (const auto gradient : analysis::kMsdaGradients) {
+    for (const auto gradient : analysis::MsdaGradient::kAll) {
       const auto at = gradient.place();
       std::vector<double> results;
       for (const Real sum : sums_[at]) results.push_back(static_cast<double>(step("result", sum)));

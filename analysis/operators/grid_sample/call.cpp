@@ -20,9 +20,11 @@ void GridSampleCall::take_sizes() {
   channel_dimension = 1;
 }
 
-std::span<const char* const> GridSampleCall::input_names() const {
-  static constexpr const char* kNames[] = {"input", "grid", "grad_output"};
-  return kNames;
+std::span<const SamplingCall::Input> GridSampleCall::input_list() const {
+  static constexpr Input kInputs[] = {{"input", &GridSampleCall::image},
+                                      {"grid", &GridSampleCall::locations},
+                                      {"grad_output", &GridSampleCall::grad_output}};
+  return kInputs;
 }
 
 bool GridSampleCall::visit_stages(const ElementId& id, const Precision& precision, Cache& cache,
@@ -41,12 +43,6 @@ Steps GridSampleCall::inner_steps(Gradient) const { return kInterpolationWeights
 
 const char* GridSampleCall::name_of(Step step) const {
   return step == kValue ? "input" : step == kLocations ? "grid" : Call::name_of(step);
-}
-
-std::span<const Dimension> GridSampleCall::dimensions() const {
-  using Of = GridSampleDimension;
-  static constexpr Dimension kAll[] = {Of::kBatch, Of::kChannel, Of::kSample, Of::kPixel, Of::kAxis};
-  return kAll;
 }
 
 Coordinates GridSampleCall::coordinates_of(Gradient gradient, int64_t flat) const {

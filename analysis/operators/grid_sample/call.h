@@ -15,11 +15,10 @@
 namespace msda::analysis {
 
 struct GridSampleGradient {
-  static constexpr Gradient::Description kInputDescription{"grad_input", 0, true};
-  static constexpr Gradient::Description kGridDescription{"grad_grid", 1, false};
-  static constexpr Gradient kInput{kInputDescription}, kGrid{kGridDescription};
+  static constexpr Gradient::Description kDescriptions[] = {{"grad_input", 0, true}, {"grad_grid", 1, false}};
+  static constexpr auto kAll = described<Gradient>(kDescriptions);
+  static constexpr Gradient kInput = kAll[0], kGrid = kAll[1];
 };
-inline constexpr Gradient kGridSampleGradients[] = {GridSampleGradient::kInput, GridSampleGradient::kGrid};
 
 struct GridSampleDimension {
   static constexpr Dimension::Description kDescriptions[] = {{"batch", 0, false, false},
@@ -27,9 +26,9 @@ struct GridSampleDimension {
                                                              {"sample", 2, false, false},
                                                              {"pixel", 3, false, false},
                                                              {"axis", 4, true, false}};
+  static constexpr auto kAll = described<Dimension>(kDescriptions);
   // Samples and pixels are numbered in row-major order.
-  static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kSample{kDescriptions[2]},
-      kPixel{kDescriptions[3]}, kAxis{kDescriptions[4]};
+  static constexpr Dimension kBatch = kAll[0], kChannel = kAll[1], kSample = kAll[2], kPixel = kAll[3], kAxis = kAll[4];
 };
 
 // The image is `input`, the locations are `grid`; a family is a batch. Samples and pixels are in row-major order.
@@ -42,8 +41,8 @@ struct GridSampleCall final : SamplingCall {
   int64_t output_sides[3] = {1, 1, 1};  // of the grid, by axis
 
   void take_sizes() override;
-  std::span<const Gradient> gradients() const override { return kGridSampleGradients; }
-  std::span<const char* const> input_names() const override;
+  std::span<const Gradient> gradients() const override { return GridSampleGradient::kAll; }
+  std::span<const Input> input_list() const override;
 
   int64_t family_count() const override { return N; }
   int64_t samples_of_family() const override { return samples; }
@@ -81,7 +80,7 @@ struct GridSampleCall final : SamplingCall {
   Steps inner_steps(Gradient gradient) const override;
   const char* name_of(Step step) const override;
 
-  std::span<const Dimension> dimensions() const override;
+  std::span<const Dimension> dimensions() const override { return GridSampleDimension::kAll; }
   Coordinates sizes() const override { return {N, C, samples, pixels, axes_count}; }
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
@@ -91,8 +90,7 @@ struct GridSampleCall final : SamplingCall {
   std::unique_ptr<DeviceCall> device_call(const msda_options& options, std::span<const Tensor> results) const override;
 
   std::vector<Cut> cuts() const override;
-  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
-  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+  std::vector<int> cuts_of(std::string_view tensor) const override;
   std::vector<Image> images() const override;
   Inputs cropped(size_t number, size_t side, int64_t first, int64_t count) const override;
 
@@ -111,6 +109,9 @@ struct GridSampleCall final : SamplingCall {
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
 
  protected:
+  std::string text_of_contribution(int64_t sample, size_t) const override {
+    return "sample " + std::to_string(sample % samples);
+  }
   std::shared_ptr<SamplingCall> copy() const override { return std::make_shared<GridSampleCall>(*this); }
 };
 

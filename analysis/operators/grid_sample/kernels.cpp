@@ -4,15 +4,6 @@
 #include "kernels/names.h"
 
 namespace msda::analysis {
-namespace {
-
-// Moves a tensor to begin at element `flat`.
-void begin_at(msda_tensor& tensor, int64_t flat) {
-  tensor.data = static_cast<char*>(tensor.data) + flat * kernels::bytes_of(tensor.dtype);
-}
-
-}  // namespace
-
 GridAbiCall abi_call(const GridSampleCall& call) {
   GridAbiCall abi{};
   abi.call.interpolation = call.interpolation;
@@ -26,25 +17,20 @@ GridAbiCall abi_call(const GridSampleCall& call) {
 
 GridAbiCall abi_samples(const GridSampleCall& call, int64_t n, int64_t first, int64_t count) {
   GridAbiCall abi = abi_call(call);
-  begin_at(abi.call.input, n * call.C * call.pixels);
-  begin_at(abi.call.grid, (n * call.samples + first) * call.axes_count);
-  begin_at(abi.grad_output, n * call.C * call.samples + first);
-  abi.call.input.shape[0] = abi.call.grid.shape[0] = abi.grad_output.shape[0] = 1;
+  for (msda_tensor* tensor : {&abi.call.input, &abi.call.grid, &abi.grad_output}) keep_part(*tensor, 0, n, 1);
   for (int i = 0; i < call.axes_count; ++i) {
-    abi.call.grid.shape[1 + i] = abi.grad_output.shape[2 + i] = i == 0 ? count : 1;
     abi.call.grid.stride[1 + i] = call.axes_count;
     abi.grad_output.stride[2 + i] = 1;
+    keep_part(abi.call.grid, 1 + i, i == 0 ? first : 0, i == 0 ? count : 1);
+    keep_part(abi.grad_output, 2 + i, i == 0 ? first : 0, i == 0 ? count : 1);
   }
   return abi;
 }
 
 GridAbiCall abi_channel(const GridSampleCall& call, int64_t n, int64_t c) {
   GridAbiCall abi = abi_call(call);
-  begin_at(abi.call.input, (n * call.C + c) * call.pixels);
-  begin_at(abi.call.grid, n * call.samples * call.axes_count);
-  begin_at(abi.grad_output, (n * call.C + c) * call.samples);
-  abi.call.input.shape[0] = abi.call.grid.shape[0] = abi.grad_output.shape[0] = 1;
-  abi.call.input.shape[1] = abi.grad_output.shape[1] = 1;
+  for (msda_tensor* tensor : {&abi.call.input, &abi.call.grid, &abi.grad_output}) keep_part(*tensor, 0, n, 1);
+  for (msda_tensor* tensor : {&abi.call.input, &abi.grad_output}) keep_part(*tensor, 1, c, 1);
   return abi;
 }
 

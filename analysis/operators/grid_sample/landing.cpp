@@ -166,18 +166,13 @@ Landings GridSampleCall::landings(const Axis& axis, const Precision& precision) 
 std::vector<Evaluation> GridSampleCall::evaluations(const Axis& axis, msda_dtype type) const {
   std::vector<Evaluation> ways;
   const Padder padder(*this, axis.size);
-  const auto evaluate = [&]<class Real>(Real) {
+  with_arithmetic(type, [&]<class Real>(Real) {
     const Real at = static_cast<Real>(axis.location), size = static_cast<Real>(axis.size), one(1), half(0.5);
     const Real written = unpadded(align_corners, at, size);
     ways.push_back({"as written", written, padder.land_exactly(written, 0)});
     const Real contracted = align_corners ? written : std::fma(at + one, size, -one) * half;
     if (contracted != written) ways.push_back({"contracted", contracted, padder.land_exactly(contracted, 0)});
-  };
-  if (type == MSDA_FLOAT64) {
-    evaluate(double{});
-  } else {
-    evaluate(float{});
-  }
+  });
   return ways;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "analysis/operators/grid_sample/call.h"
-#include "analysis/operators/sampling/contributions.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {
@@ -37,33 +36,12 @@ std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const ElementId
   return mistakes;
 }
 
-std::vector<Mistake> pixel_mistakes(const GridSampleCall& call, int64_t flat, const Element& exact,
-                                    const Precision& precision, Cache& cache) {
-  const SampledPixel at = call.pixel_at(call.without_channel(flat, call.image_step));
-  const auto contributions = call.contributions(cache, at.family, precision);
-  std::vector<Mistake> mistakes;
-  double without_weights = 0;
-  for (const auto& addend : contributions->exact(at.pixel)) {
-    const int64_t sample = addend.sample();
-    const double go = call.grad_output.at(call.output_element(sample, call.channel_of(flat)));
-    const auto text = [&](const char* what) {
-      return fmt::format("the contribution of sample {} were {}", sample % call.samples, what);
-    };
-    mistakes.push_back({text("missing"), exact.value - addend.weight * go});
-    mistakes.push_back({text("added twice"), exact.value + addend.weight * go});
-    without_weights += go;
-  }
-  mistakes.push_back({"the interpolation weights were not multiplied in", without_weights});
-  mistakes.push_back({"everything were added twice", 2 * exact.value});
-  return mistakes;
-}
-
 }  // namespace
 
 std::vector<Mistake> GridSampleCall::mistakes(const ElementId& id, const Place& place, const Element& exact,
                                               const Precision& precision, Cache& cache) const {
   if (!id.gradient.scattered()) return sample_mistakes(*this, id, place, exact, {precision, precision}, cache);
-  return pixel_mistakes(*this, id.flat, exact, precision, cache);
+  return pixel_mistakes(id, exact, precision, cache, nullptr);
 }
 
 // Decides by the ratio of each axis' wrong values to the right ones.

@@ -63,13 +63,9 @@ void for_each_tap(const GridSampleCall& call, Visit&& visit) {
 // Runs run(axes, Real{}), with axes.value constant, in the arithmetic of the mode.
 template <class Run>
 void with_shape(const GridSampleCall& call, msda_mode mode, Run&& run) {
-  const bool wide = mode == MSDA_MODE_FLOAT64 || call.arithmetic() == MSDA_FLOAT64;
-  const auto with_axes = [&](auto axes) { return wide ? run(axes, double{}) : run(axes, float{}); };
-  if (call.axes_count == 2) {
-    with_axes(std::integral_constant<int, 2>{});
-  } else {
-    with_axes(std::integral_constant<int, 3>{});
-  }
+  with_arithmetic(mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic(), [&](auto real) {
+    call.axes_count == 2 ? run(std::integral_constant<int, 2>{}, real) : run(std::integral_constant<int, 3>{}, real);
+  });
 }
 
 // The numbers of one sample, of a stage that has one for each axis.
@@ -156,14 +152,10 @@ std::vector<double> GridSampleCall::numbers_of(const Intermediate& tensor, int64
   const bool by_axis = tensor.stage <= Stage::kCell;
   const msda_grid_sample_call abi = abi_call(*this).call;
   with_shape(*this, mode, [&]<class Axes, class Real>(Axes, Real) {
-    constexpr int64_t kOfATask = 256;
-    const int64_t tasks = (count + kOfATask - 1) / kOfATask;
-    kernels::parallel_for(tasks, kernels::thread_count(threads, tasks), [&](int64_t task, int) {
-      for (int64_t i = task * kOfATask; i < std::min(count, (task + 1) * kOfATask); ++i) {
-        const Spot<Axes::value, Real> spot(*this, abi, first + i);
-        double* const to = numbers.data() + i * width;
-        by_axis ? put_by_axis(spot, tensor.stage, to) : put_by_tap(*this, spot, first + i, tensor.stage, to);
-      }
+    kernels::parallel_for_each(count, 256, threads, [&](int64_t i) {
+      const Spot<Axes::value, Real> spot(*this, abi, first + i);
+      double* const to = numbers.data() + i * width;
+      by_axis ? put_by_axis(spot, tensor.stage, to) : put_by_tap(*this, spot, first + i, tensor.stage, to);
     });
   });
   return numbers;

@@ -8,28 +8,22 @@
 #include <stdexcept>
 
 namespace msda::analysis {
+namespace {
+
+constexpr const char* kLinear[] = {"linear", "bilinear", "trilinear"};  // by the number of axes
+
+}  // namespace
 
 std::optional<ResizeMode> resize_mode_named(std::string_view name, int axes) {
   if (name == "nearest") return ResizeMode::kNearest;
   if (name == "nearest-exact") return ResizeMode::kNearestExact;
   if (name == "bicubic" && axes == 2) return ResizeMode::kCubic;
-  constexpr std::string_view kLinear[] = {"linear", "bilinear", "trilinear"};
   return name == kLinear[axes - 1] ? std::optional(ResizeMode::kLinear) : std::nullopt;
 }
 
 const char* InterpolateCall::mode_name() const {
-  constexpr const char* kLinear[] = {"linear", "bilinear", "trilinear"};
-  switch (mode) {
-    case ResizeMode::kNearest:
-      return "nearest";
-    case ResizeMode::kNearestExact:
-      return "nearest-exact";
-    case ResizeMode::kLinear:
-      return kLinear[axes_count - 1];
-    case ResizeMode::kCubic:
-      return "bicubic";
-  }
-  return "?";
+  if (mode == ResizeMode::kLinear) return kLinear[axes_count - 1];
+  return mode == ResizeMode::kNearest ? "nearest" : mode == ResizeMode::kNearestExact ? "nearest-exact" : "bicubic";
 }
 
 void InterpolateCall::take_sizes() {

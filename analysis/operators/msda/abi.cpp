@@ -20,15 +20,10 @@ AbiCall abi_call(const MsdaCall& call) {
 
 AbiCall abi_queries(const MsdaCall& call, int64_t b, int64_t q, int64_t count) {
   AbiCall abi = abi_call(call);
-  const auto narrow = [](msda_tensor& tensor, int dimension, int64_t at, int64_t length, size_t element_size) {
-    tensor.data = static_cast<char*>(tensor.data) + at * tensor.stride[dimension] * static_cast<int64_t>(element_size);
-    tensor.shape[dimension] = length;
-  };
   for (msda_tensor* tensor :
        {&abi.call.value, &abi.call.sampling_locations, &abi.call.attention_weights, &abi.grad_output}) {
-    const size_t size = tensor->dtype == MSDA_FLOAT64 ? 8 : tensor->dtype == MSDA_FLOAT32 ? 4 : 2;
-    narrow(*tensor, 0, b, 1, size);
-    if (tensor != &abi.call.value) narrow(*tensor, 1, q, count, size);
+    keep_part(*tensor, 0, b, 1);
+    if (tensor != &abi.call.value) keep_part(*tensor, 1, q, count);
   }
   return abi;
 }

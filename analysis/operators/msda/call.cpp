@@ -12,6 +12,7 @@ void MsdaCall::take_sizes() {
   P = locations.shape[4];
   samples_of_row = L * P;
   channel_dimension = 3;
+  if (!spatial_shapes) return;  // of an outline: the levels are those of the call that it is of
   levels.clear();
   int64_t start = 0;
   for (int64_t l = 0; l < L; ++l) {
@@ -22,19 +23,14 @@ void MsdaCall::take_sizes() {
   }
 }
 
-std::span<const char* const> MsdaCall::input_names() const {
-  static constexpr const char* kNames[] = {"value", "sampling_locations", "attention_weights", "grad_output"};
-  return kNames;
-}
-
-std::vector<NamedTensor> MsdaCall::all_inputs() const {
-  auto all = inputs();
-  all.insert(all.begin() + 1, {"spatial_shapes", spatial_shapes});
-  return all;
-}
-
-void MsdaCall::take_shapes(std::span<const OwnedTensor> given) {
-  spatial_shapes = tensor_named(given, "spatial_shapes").view();
+std::span<const SamplingCall::Input> MsdaCall::input_list() const {
+  static constexpr Input kInputs[] = {
+      {"value", &MsdaCall::image},
+      {"spatial_shapes", static_cast<Tensor SamplingCall::*>(&MsdaCall::spatial_shapes)},
+      {"sampling_locations", &MsdaCall::locations},
+      {"attention_weights", &MsdaCall::factors},
+      {"grad_output", &MsdaCall::grad_output}};
+  return kInputs;
 }
 
 int64_t MsdaCall::family_of_sample(int64_t sample) const {
@@ -79,13 +75,6 @@ Steps MsdaCall::inner_steps(Gradient gradient) const {
 
 const char* MsdaCall::name_of(Step step) const {
   return step == kLocations ? "sampling_locations" : Call::name_of(step);
-}
-
-std::span<const Dimension> MsdaCall::dimensions() const {
-  using Of = MsdaDimension;
-  static constexpr Dimension kAll[] = {Of::kBatch, Of::kQuery, Of::kPixel, Of::kHead,
-                                       Of::kLevel, Of::kPoint, Of::kAxis,  Of::kChannel};
-  return kAll;
 }
 
 Coordinates MsdaCall::coordinates_of(Gradient gradient, int64_t flat) const {

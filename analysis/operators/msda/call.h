@@ -26,23 +26,20 @@ struct LevelSize {
 inline int32_t side_of(const LevelSize& level, int axis) { return axis == 0 ? level.width : level.height; }
 
 struct MsdaGradient {
-  static constexpr Gradient::Description kValueDescription{"grad_value", 0, true};
-  static constexpr Gradient::Description kSamplingLocationsDescription{"grad_sampling_locations", 1, false};
-  static constexpr Gradient::Description kAttentionWeightsDescription{"grad_attention_weights", 2, false};
-  static constexpr Gradient kValue{kValueDescription}, kSamplingLocations{kSamplingLocationsDescription},
-      kAttentionWeights{kAttentionWeightsDescription};
+  static constexpr Gradient::Description kDescriptions[] = {
+      {"grad_value", 0, true}, {"grad_sampling_locations", 1, false}, {"grad_attention_weights", 2, false}};
+  static constexpr auto kAll = described<Gradient>(kDescriptions);
+  static constexpr Gradient kValue = kAll[0], kSamplingLocations = kAll[1], kAttentionWeights = kAll[2];
 };
-inline constexpr Gradient kMsdaGradients[] = {MsdaGradient::kValue, MsdaGradient::kSamplingLocations,
-                                              MsdaGradient::kAttentionWeights};
 
 struct MsdaDimension {
   static constexpr Dimension::Description kDescriptions[] = {
       {"batch", 0, false, false}, {"query", 1, false, false}, {"pixel", 2, false, false}, {"head", 3, false, false},
       {"level", 4, false, true},  {"point", 5, false, false}, {"axis", 6, true, false},   {"channel", 7, false, false}};
+  static constexpr auto kAll = described<Dimension>(kDescriptions);
   // The pixel is that of the whole pyramid.
-  static constexpr Dimension kBatch{kDescriptions[0]}, kQuery{kDescriptions[1]}, kPixel{kDescriptions[2]},
-      kHead{kDescriptions[3]}, kLevel{kDescriptions[4]}, kPoint{kDescriptions[5]}, kAxis{kDescriptions[6]},
-      kChannel{kDescriptions[7]};
+  static constexpr Dimension kBatch = kAll[0], kQuery = kAll[1], kPixel = kAll[2], kHead = kAll[3], kLevel = kAll[4],
+                             kPoint = kAll[5], kAxis = kAll[6], kChannel = kAll[7];
 };
 
 // Inputs that msda_backward() has accepted. The image is `value` [B,S,M,D], the locations `sampling_locations`
@@ -54,9 +51,8 @@ struct MsdaCall final : SamplingCall, Dialects {
   Tensor spatial_shapes;  // as given, of the same levels
 
   void take_sizes() override;
-  std::span<const Gradient> gradients() const override { return kMsdaGradients; }
-  std::span<const char* const> input_names() const override;
-  std::vector<NamedTensor> all_inputs() const override;
+  std::span<const Gradient> gradients() const override { return MsdaGradient::kAll; }
+  std::span<const Input> input_list() const override;
 
   int64_t family_count() const override { return B * M * L; }
   int64_t samples_of_family() const override { return Q * P; }
@@ -100,7 +96,7 @@ struct MsdaCall final : SamplingCall, Dialects {
   Steps inner_steps(Gradient gradient) const override;
   const char* name_of(Step step) const override;
 
-  std::span<const Dimension> dimensions() const override;
+  std::span<const Dimension> dimensions() const override { return MsdaDimension::kAll; }
   Coordinates sizes() const override { return {B, Q, S, M, L, P, 2, D}; }
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
@@ -109,8 +105,8 @@ struct MsdaCall final : SamplingCall, Dialects {
   void run_kernels(const msda_options& options, std::span<const Tensor> results) const override;
   std::unique_ptr<DeviceCall> device_call(const msda_options& options, std::span<const Tensor> results) const override;
 
-  void take_shapes(std::span<const OwnedTensor> inputs) override;
   std::vector<Cut> cuts() const override;
+  std::vector<int> cuts_of(std::string_view tensor) const override;
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
   std::vector<Image> images() const override;
@@ -143,6 +139,7 @@ struct MsdaCall final : SamplingCall, Dialects {
   std::shared_ptr<const Call> in_dialect(msda_dialect dialect) const;
 
  protected:
+  std::string text_of_contribution(int64_t sample, size_t tap) const override;
   std::shared_ptr<SamplingCall> copy() const override { return std::make_shared<MsdaCall>(*this); }
 };
 

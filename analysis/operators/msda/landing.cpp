@@ -91,7 +91,7 @@ Landings MsdaCall::landings(const Axis& axis, const Precision& precision) const 
 
 std::vector<Evaluation> MsdaCall::evaluations(const Axis& axis, msda_dtype type) const {
   std::vector<Evaluation> result;
-  const auto evaluate = [&]<class Real>(Real) {
+  with_arithmetic(type, [&]<class Real>(Real) {
     const Real at = static_cast<Real>(axis.location), side = static_cast<Real>(axis.size);
     const Real written = kernels::pixel_coordinate(conventions.dialect, conventions.align_corners, at, side);
     result.push_back({"as written", written, land(conventions, written, 0, axis.size)});
@@ -99,12 +99,7 @@ std::vector<Evaluation> MsdaCall::evaluations(const Axis& axis, msda_dtype type)
     if (contracted != written) {
       result.push_back({"contracted", contracted, land(conventions, contracted, 0, axis.size)});
     }
-  };
-  if (type == MSDA_FLOAT64) {
-    evaluate(double{});
-  } else {
-    evaluate(float{});
-  }
+  });
   return result;
 }
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "analysis/operators/msda/call.h"
-#include "analysis/operators/sampling/contributions.h"
 #include "analysis/operators/sampling/reads.h"
 
 namespace msda::analysis {
@@ -65,47 +64,27 @@ std::vector<Mistake> sample_mistakes(const MsdaCall& call, const ElementId& id, 
   return mistakes;
 }
 
-// Mistakes in the scatter sum.
-std::vector<Mistake> pixel_mistakes(const MsdaCall& call, const ElementId& id, const Element& exact,
-                                    const Precisions& precisions, Cache& cache) {
-  const Index at = kernels::index_of(call.image.shape, id.flat);
-  const SampledPixel pixel = call.pixel_at(id.flat / call.D);
-  const auto contributions = call.contributions(cache, pixel.family, precisions.coordinates);
-  std::vector<Mistake> mistakes;
-  double without_attention = 0, without_weights = 0;
-  for (const auto& addend : contributions->exact(pixel.pixel)) {
-    const int64_t sample = addend.sample();
-    const double go = call.grad_output.at(call.output_element(sample, at[3])), attention = call.factor_of(sample);
-    const double contribution = addend.weight * go * attention;
-    const auto text = [&](const char* what) {
-      return fmt::format("the contribution of {} {} were {}", call.text_of_sample(sample), kCornerNames[addend.tap()],
-                         what);
-    };
-    mistakes.push_back({text("missing"), exact.value - contribution});
-    mistakes.push_back({text("added twice"), exact.value + contribution});
-    without_attention += addend.weight * go;
-    without_weights += go * attention;
-  }
-  mistakes.push_back({"the attention weights were not multiplied in", without_attention});
-  mistakes.push_back({"the interpolation weights were not multiplied in", without_weights});
-  mistakes.push_back({"everything were added twice", 2 * exact.value});
-  for (int64_t l = 0; l < call.L; ++l) {
-    const LevelSize& size = call.levels[static_cast<size_t>(l)];
-    if (l == call.level_at(at[1]) || pixel.pixel >= int64_t{size.height} * size.width) continue;
-    const int64_t elsewhere = ((at[0] * call.S + size.start + pixel.pixel) * call.M + at[2]) * call.D + at[3];
-    mistakes.push_back({fmt::format("it were the gradient of the same pixel of level {}", l),
-                        call.element({id.gradient, elsewhere, {}}, {}, precisions, nullptr, cache).value});
-  }
-  return mistakes;
-}
-
 }  // namespace
+
+std::string MsdaCall::text_of_contribution(int64_t sample, size_t tap) const {
+  return fmt::format("{} {}", text_of_sample(sample), kCornerNames[tap]);
+}
 
 std::vector<Mistake> MsdaCall::mistakes(const ElementId& id, const Place& place, const Element& exact,
                                         const Precision& precision, Cache& cache) const {
   const Precisions precisions{precision, precision};
   if (!id.gradient.scattered()) return sample_mistakes(*this, id, place, exact, precisions, cache);
-  return pixel_mistakes(*this, id, exact, precisions, cache);
+  std::vector<Mistake> mistakes = pixel_mistakes(id, exact, precision, cache, "attention weights");
+  const Index at = kernels::index_of(image.shape, id.flat);
+  const int64_t own = level_at(at[1]), pixel = at[1] - levels[static_cast<size_t>(own)].start;
+  for (int64_t l = 0; l < L; ++l) {
+    const LevelSize& size = levels[static_cast<size_t>(l)];
+    if (l == own || pixel >= int64_t{size.height} * size.width) continue;
+    const int64_t elsewhere = ((at[0] * S + size.start + pixel) * M + at[2]) * D + at[3];
+    mistakes.push_back({fmt::format("it were the gradient of the same pixel of level {}", l),
+                        element({id.gradient, elsewhere, {}}, {}, precisions, nullptr, cache).value});
+  }
+  return mistakes;
 }
 
 }  // namespace msda::analysis

@@ -26,22 +26,25 @@ std::vector<Cut> MsdaCall::cuts() const {
           {"level", "L", L}, {"point", "P", P}, {"channel", "D", D}};
 }
 
-Kept MsdaCall::kept_of(std::string_view tensor, const Kept& kept) const {
-  const auto &b = kept[kBatches], &m = kept[kHeads], &q = kept[kQueries], &l = kept[kLevels], &p = kept[kPoints],
-             &d = kept[kChannels];
-  if (tensor == "value" || tensor == "grad_value") return {b, pixels_of(*this, l), m, d};
-  if (tensor == "spatial_shapes") return {l, {0, 1}};
-  if (tensor == "grad_output") return {b, q, m, d};
-  Kept of_samples{b, q, m, l, p};
-  if (tensor == "sampling_locations" || tensor == "grad_sampling_locations") of_samples.push_back({0, 1});
+std::vector<int> MsdaCall::cuts_of(std::string_view tensor) const {
+  if (tensor == "value" || tensor == "grad_value") return {kBatches, -1, kHeads, kChannels};
+  if (tensor == "spatial_shapes") return {kLevels, -1};
+  if (tensor == "grad_output") return {kBatches, kQueries, kHeads, kChannels};
+  std::vector<int> of_samples{kBatches, kQueries, kHeads, kLevels, kPoints};
+  if (tensor.ends_with("sampling_locations")) of_samples.push_back(-1);
   return of_samples;
 }
 
+Kept MsdaCall::kept_of(std::string_view tensor, const Kept& kept) const {
+  Kept result = Call::kept_of(tensor, kept);
+  if (tensor == "value" || tensor == "grad_value") result[1] = pixels_of(*this, kept[kLevels]);
+  return result;
+}
+
 std::vector<int64_t> MsdaCall::cut_indices(const ElementId& id) const {
-  const Coordinates at = coordinates_of(id.gradient, id.flat);
-  using Of = MsdaDimension;
-  return {at[Of::kBatch.place()], at[Of::kHead.place()],  at[Of::kQuery.place()],
-          at[Of::kLevel.place()], at[Of::kPoint.place()], at[Of::kChannel.place()]};
+  std::vector<int64_t> indices = Call::cut_indices(id);
+  if (id.gradient.scattered()) indices[kLevels] = level_at(kernels::index_of(image.shape, id.flat)[1]);
+  return indices;
 }
 
 std::vector<Image> MsdaCall::images() const {
@@ -62,10 +65,7 @@ Inputs MsdaCall::cropped(size_t number, size_t side, int64_t first, int64_t coun
     const int64_t along = side == 0 ? within / level.width : within % level.width;
     if (!here || (along >= first && along < first + count)) pixels[1].push_back(s);
   }
-  Inputs smaller;
-  for (const auto& [name, tensor] : all_inputs()) {
-    smaller.push_back(sliced(name, tensor, std::string_view(name) == "value" ? pixels : whole_of(tensor)));
-  }
+  Inputs smaller = with_image(pixels);
   store_integer(smaller[1], static_cast<int64_t>(2 * number + side), count);
   const auto reads_it = [&](int64_t sample) { return &level_of(sample) == &level; };
   if (!move_locations(smaller[2], axis, side_of(level, axis), first, count, reads_it)) return {};

@@ -99,6 +99,27 @@ std::string SamplingCall::text_of_addend(int64_t sample, size_t tap) const {
   return fmt::format("{} {}", text_of_sample(sample), tap_names()[tap]);
 }
 
+std::vector<Mistake> SamplingCall::pixel_mistakes(const ElementId& id, const Element& exact, const Precision& precision,
+                                                  Cache& cache, const char* factors) const {
+  const SampledPixel at = pixel_at(without_channel(id.flat, image_step));
+  const auto found = contributions(cache, at.family, precision);
+  std::vector<Mistake> mistakes;
+  double without_factors = 0, without_weights = 0;
+  for (const auto& addend : found->exact(at.pixel)) {
+    const double go = grad_output.at(output_element(addend.sample(), channel_of(id.flat)));
+    const double factor = factor_of(addend.sample()), contribution = addend.weight * go * factor;
+    const auto text = fmt::format("the contribution of {} were ", text_of_contribution(addend.sample(), addend.tap()));
+    mistakes.push_back({text + "missing", exact.value - contribution});
+    mistakes.push_back({text + "added twice", exact.value + contribution});
+    without_factors += addend.weight * go;
+    without_weights += go * factor;
+  }
+  if (has_factors()) mistakes.push_back({fmt::format("the {} were not multiplied in", factors), without_factors});
+  mistakes.push_back({"the interpolation weights were not multiplied in", without_weights});
+  mistakes.push_back({"everything were added twice", 2 * exact.value});
+  return mistakes;
+}
+
 std::vector<NamedAddend> SamplingCall::named_addends(const ElementId& id, Cache& cache) const {
   const SampledPixel at = pixel_at(without_channel(id.flat, image_step));
   const auto found = contributions(cache, at.family, Precision::of(arithmetic()));

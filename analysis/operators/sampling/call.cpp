@@ -14,11 +14,15 @@ Index SamplingCall::shape_of(Gradient gradient) const {
                                             : factors.shape;
 }
 
+std::vector<NamedTensor> SamplingCall::all_inputs() const {
+  std::vector<NamedTensor> all;
+  for (const auto& [name, tensor] : input_list()) all.push_back({name, this->*tensor});
+  return all;
+}
+
 std::vector<NamedTensor> SamplingCall::inputs() const {
-  const auto names = input_names();
-  std::vector<NamedTensor> all{{names[0], image}, {names[1], locations}};
-  if (has_factors()) all.push_back({names[2], factors});
-  all.push_back({names.back(), grad_output});
+  std::vector<NamedTensor> all = all_inputs();
+  std::erase_if(all, [](const NamedTensor& input) { return !kernels::is_float(input.tensor.dtype); });
   return all;
 }
 
@@ -30,27 +34,11 @@ msda_dtype SamplingCall::arithmetic() const {
   return MSDA_FLOAT32;
 }
 
-std::shared_ptr<SamplingCall> SamplingCall::with_tensors(std::span<const Tensor> tensors) const {
+std::shared_ptr<const Call> SamplingCall::with_tensors(std::vector<Tensor> tensors) const {
   auto call = copy();
-  call->image = tensors[0];
-  call->locations = tensors[1];
-  if (has_factors()) call->factors = tensors[2];
-  call->grad_output = tensors.back();
-  return call;
-}
-
-std::shared_ptr<const Call> SamplingCall::with_inputs(std::span<const OwnedTensor> given) const {
-  std::vector<Tensor> tensors;
-  for (const char* name : input_names()) tensors.push_back(tensor_named(given, name).view());
-  const auto call = with_tensors(tensors);
-  call->take_shapes(given);
+  const auto list = input_list();
+  for (size_t i = 0; i < list.size(); ++i) (*call).*list[i].tensor = std::move(tensors[i]);
   call->take_sizes();
-  return call;
-}
-
-std::shared_ptr<const Call> SamplingCall::outline() const {
-  const auto call = copy();
-  for (Tensor* tensor : {&call->image, &call->locations, &call->factors, &call->grad_output}) tensor->data = nullptr;
   return call;
 }
 
@@ -94,15 +82,17 @@ int64_t SamplingCall::weights_of(Gradient gradient, int64_t flat) const {
 
 bool SamplingCall::visit_inputs(const ElementId& id, const Place& place, const Precision& precision, Cache& cache,
                                 const VisitInput& visit) const {
-  const auto names = input_names();
+  const auto visit_number = [&](Tensor SamplingCall::*tensor, int64_t flat) {
+    return visit(std::ranges::find(input_list(), tensor, &Input::tensor)->name, this->*tensor, flat);
+  };
   const auto visit_sample = [&](int64_t sample) {
     for (int axis = 0; axis < axes_count; ++axis) {
-      if (visit(names[1], locations, sample * axes_count + axis)) return true;
+      if (visit_number(&SamplingCall::locations, sample * axes_count + axis)) return true;
     }
-    return has_factors() && visit(names[2], factors, sample);
+    return has_factors() && visit_number(&SamplingCall::factors, sample);
   };
   const auto visit_output = [&](int64_t sample, int64_t c) {
-    return visit(names.back(), grad_output, output_element(sample, c));
+    return visit_number(&SamplingCall::grad_output, output_element(sample, c));
   };
   if (id.gradient.scattered()) {
     const SampledPixel at = pixel_at(without_channel(id.flat, image_step));
@@ -116,7 +106,7 @@ bool SamplingCall::visit_inputs(const ElementId& id, const Place& place, const P
   const SampledImage read_image = image_of(family_of_sample(sample));
   for (const Read& read : reads(*this, read_image, place, -1)) {
     for (int64_t c = 0; read.pixel >= 0 && c < channels; ++c) {
-      if (visit(names[0], image, image_element(read_image.place_of(read.pixel), c))) return true;
+      if (visit_number(&SamplingCall::image, image_element(read_image.place_of(read.pixel), c))) return true;
     }
   }
   if (visit_sample(sample)) return true;
@@ -126,10 +116,17 @@ bool SamplingCall::visit_inputs(const ElementId& id, const Place& place, const P
   return false;
 }
 
+Inputs SamplingCall::with_image(const Kept& kept) const {
+  Inputs all;
+  for (const auto& [name, tensor] : all_inputs()) {
+    all.push_back(sliced(name, tensor, all.empty() ? kept : whole_of(tensor)));
+  }
+  return all;
+}
+
 Inputs SamplingCall::merged_channels() const {
   if (grad_output.elements() != channels) return {};
-  Inputs merged;
-  for (const auto& [name, tensor] : all_inputs()) merged.push_back(sliced(name, tensor, whole_of(tensor)));
+  Inputs merged = with_image(whole_of(image));
   for (OwnedTensor* with_channels : {&merged.front(), &merged.back()}) {
     Index shape = with_channels->shape;
     shape[channel_dimension] = 1;

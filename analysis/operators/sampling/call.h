@@ -54,14 +54,16 @@ struct SamplingCall : Call, Additions, Stages, Kernels, Forward, Hypotheses, Sam
   virtual void take_sizes() = 0;
 
   // --- What an operator says of itself.
-  // Names of the image, the locations, the factors if there are any, and grad_output.
-  virtual std::span<const char* const> input_names() const = 0;
+  // Its tensors by their names, the image first and grad_output last.
+  struct Input {
+    const char* name;
+    Tensor SamplingCall::*tensor;
+  };
+  virtual std::span<const Input> input_list() const = 0;
   virtual int64_t family_of_sample(int64_t sample) const = 0;
   virtual int64_t sample_in(int64_t family, int64_t number) const = 0;
   virtual SampledImage image_of(int64_t family) const = 0;
   virtual SampledPixel pixel_at(int64_t place) const = 0;
-  // Takes those of the inputs that are no numbers.
-  virtual void take_shapes(std::span<const OwnedTensor> /*inputs*/) {}
 
   // --- What follows from it.
   static constexpr size_t kOfImage = 0, kOfLocations = 1;  // places of gradients; the third is that of the factors
@@ -82,7 +84,7 @@ struct SamplingCall : Call, Additions, Stages, Kernels, Forward, Hypotheses, Sam
     return with_channel(sample / samples_of_row, output_step, channel);
   }
   int64_t channel_of(int64_t flat) const { return flat / image_step % channels; }  // of an element of the image
-  bool has_factors() const { return input_names().size() == 4; }
+  bool has_factors() const { return !factors.shape.empty(); }
   double factor_of(int64_t sample) const { return factors ? factors.at(sample) : 1; }
   Axis axis_at(int64_t sample, const SampledImage& read, int axis) const {
     return {locations.at(sample * axes_count + axis), read.sides[axis], locations.dtype};
@@ -104,8 +106,8 @@ struct SamplingCall : Call, Additions, Stages, Kernels, Forward, Hypotheses, Sam
 
   Index shape_of(Gradient gradient) const override;
   std::vector<NamedTensor> inputs() const override;
+  std::vector<NamedTensor> all_inputs() const override;
   msda_dtype arithmetic() const override;
-  std::shared_ptr<const Call> outline() const override;
   Axes axes(const ElementId& id) const override;
 
   Uncertain narrowed_addend(const Narrowing& narrowing, const Uncertain& weight, double go,
@@ -130,10 +132,7 @@ struct SamplingCall : Call, Additions, Stages, Kernels, Forward, Hypotheses, Sam
   int64_t sample_count() const override { return locations.elements() / axes_count; }
   std::vector<NamedAddend> named_addends(const ElementId& id, Cache& cache) const override;
 
-  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
-  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override {
-    return with_tensors(inputs);
-  }
+  std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const override;
   Inputs merged_channels() const override;
 
   Loss loss_at(const ElementId& id, double x) const override;
@@ -141,9 +140,15 @@ struct SamplingCall : Call, Additions, Stages, Kernels, Forward, Hypotheses, Sam
 
  protected:
   virtual std::shared_ptr<SamplingCall> copy() const = 0;
-  std::shared_ptr<SamplingCall> with_tensors(std::span<const Tensor> tensors) const;
   // Returns the addends of an element of the image's gradient in the call's own arithmetic.
   std::vector<double> image_addends(int64_t flat, Cache& cache) const;
+  // Returns mistakes in the sum of an element of the image's gradient. `factors`: what the factors are called, if there
+  // are any.
+  std::vector<Mistake> pixel_mistakes(const ElementId& id, const Element& exact, const Precision& precision,
+                                      Cache& cache, const char* factors) const;
+  virtual std::string text_of_contribution(int64_t sample, size_t tap) const = 0;  // "sample 3"
+  // Returns the inputs, of the image what is kept.
+  Inputs with_image(const Kept& kept) const;
   // Moves the coordinates of samples along an axis whose `first` pixels are cut off, so that `count` remain. Returns
   // false where there is no such coordinate.
   bool move_locations(OwnedTensor& moved, int axis, int32_t size, int64_t first, int64_t count,

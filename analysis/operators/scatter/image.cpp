@@ -5,12 +5,12 @@
 namespace msda::analysis {
 namespace {
 
-constexpr Gradient::Description kInput{"grad_input", 0, true};
-constexpr Gradient kGradients[] = {Gradient(kInput)};
+constexpr Gradient::Description kDescribedGradients[] = {{"grad_input", 0, true}};
+constexpr auto kGradients = described<Gradient>(kDescribedGradients);
 
-constexpr Dimension::Description kBatch{"batch", 0, false, false}, kChannel{"channel", 1, false, false},
-    kPixel{"pixel", 2, false, false};
-constexpr Dimension kDimensions[] = {Dimension(kBatch), Dimension(kChannel), Dimension(kPixel)};
+constexpr Dimension::Description kDescribedDimensions[] = {
+    {"batch", 0, false, false}, {"channel", 1, false, false}, {"pixel", 2, false, false}};
+constexpr auto kDimensions = described<Dimension>(kDescribedDimensions);
 
 }  // namespace
 

@@ -193,12 +193,8 @@ class ScatterReplay {
 }  // namespace
 
 void ScatterCall::run_kernels(const msda_options& options, std::span<const Tensor> results) const {
-  const Tensor& result = results[gradient().place()];
-  if (arithmetic() == MSDA_FLOAT64) {
-    ScatterReplay<double>(*this, options, result).run();
-  } else {
-    ScatterReplay<float>(*this, options, result).run();
-  }
+  with_arithmetic(arithmetic(),
+                  [&]<class Real>(Real) { ScatterReplay<Real>(*this, options, results[gradient().place()]).run(); });
 }
 
 }  // namespace msda::analysis

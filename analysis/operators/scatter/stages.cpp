@@ -37,23 +37,19 @@ std::vector<double> ScatterCall::numbers_of(const Intermediate& tensor, int64_t 
   const int64_t width = tensor.width(), channels = to().all_channels();
   const Tensor& numbers = source();
   std::vector<double> result(static_cast<size_t>(count * width));
-  constexpr int64_t kOfATask = 256;
-  const int64_t tasks = (count + kOfATask - 1) / kOfATask;
-  kernels::parallel_for(tasks, kernels::thread_count(threads, tasks), [&](int64_t task, int) {
-    for (int64_t i = task * kOfATask; i < std::min(count, (task + 1) * kOfATask); ++i) {
-      double* const put = result.data() + i * width;
-      send(first + i, by, [&](const Contribution& contribution) {
-        const double weight = product_of(contribution, factors, by.type);
-        if (tensor.stage == Stage::kWeights) {
-          put[contribution.corner] = weight;
-          return;
-        }
-        for (int64_t c = 0; c < channels; ++c) {
-          const double number = numbers.at(from().flat({contribution.source, c}));
-          put[contribution.corner * channels + c] = rounded_to(weight * number, by.type);
-        }
-      });
-    }
+  kernels::parallel_for_each(count, 256, threads, [&](int64_t i) {
+    double* const put = result.data() + i * width;
+    send(first + i, by, [&](const Contribution& contribution) {
+      const double weight = product_of(contribution, factors, by.type);
+      if (tensor.stage == Stage::kWeights) {
+        put[contribution.corner] = weight;
+        return;
+      }
+      for (int64_t c = 0; c < channels; ++c) {
+        const double number = numbers.at(from().flat({contribution.source, c}));
+        put[contribution.corner * channels + c] = rounded_to(weight * number, by.type);
+      }
+    });
   });
   return result;
 }

@@ -16,16 +16,16 @@
 namespace msda::analysis {
 
 struct ScatterAddGradient {
-  static constexpr Gradient::Description kSumDescription{"sum", 0, true};
-  static constexpr Gradient kSum{kSumDescription};
+  static constexpr Gradient::Description kDescriptions[] = {{"sum", 0, true}};
+  static constexpr auto kAll = described<Gradient>(kDescriptions);
 };
-inline constexpr Gradient kScatterAddGradients[] = {ScatterAddGradient::kSum};
 
 struct ScatterAddDimension {
   // A row is a place along `dim`; the dimensions before it and those after it are one each.
   static constexpr Dimension::Description kDescriptions[] = {
       {"outer", 0, false, false}, {"row", 1, false, false}, {"channel", 2, false, false}};
-  static constexpr Dimension kOuter{kDescriptions[0]}, kRow{kDescriptions[1]}, kChannel{kDescriptions[2]};
+  static constexpr auto kAll = described<Dimension>(kDescriptions);
+  static constexpr Dimension kOuter = kAll[0], kRow = kAll[1], kChannel = kAll[2];
 };
 
 // Shapes fit each other, and no index lies outside; take_sizes() has been called.
@@ -39,7 +39,7 @@ struct ScatterAddCall final : ScatterCall {
   Tensor index, values, self;      // `values` is the input `source`; `self` is what the sum held, if anything
   std::shared_ptr<const OwnedTensor> unsorted;  // keeps an index that was recorded in another order
 
-  std::span<const Gradient> gradients() const override { return kScatterAddGradients; }
+  std::span<const Gradient> gradients() const override { return ScatterAddGradient::kAll; }
   Index shape_of(Gradient) const override;
   std::vector<NamedTensor> inputs() const override;
   std::vector<NamedTensor> all_inputs() const override;
@@ -65,7 +65,7 @@ struct ScatterAddCall final : ScatterCall {
   std::vector<Alternative> alternatives() const override;
   bool adds_to_output() const override { return include_self; }
 
-  std::span<const Dimension> dimensions() const override;
+  std::span<const Dimension> dimensions() const override { return ScatterAddDimension::kAll; }
   Coordinates sizes() const override;
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;

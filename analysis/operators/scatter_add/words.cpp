@@ -12,12 +12,6 @@ const char* reduction_name(bool mean) { return mean ? "mean" : "sum"; }
 
 }  // namespace
 
-std::span<const Dimension> ScatterAddCall::dimensions() const {
-  static constexpr Dimension kAll[] = {ScatterAddDimension::kOuter, ScatterAddDimension::kRow,
-                                       ScatterAddDimension::kChannel};
-  return kAll;
-}
-
 Coordinates ScatterAddCall::sizes() const { return {outer_, dim_size, inner_}; }
 
 Coordinates ScatterAddCall::coordinates_of(Gradient, int64_t flat) const {

@@ -29,7 +29,7 @@ void check_shapes(const analysis::ScatterAddCall& call, const std::string& where
                     "the shape of source",
                     where, index, source, rows));
   }
-  if (call.self) check_tensor(call.self, call.shape_of(analysis::ScatterAddGradient::kSum), "what sum held", where);
+  if (call.self) check_tensor(call.self, call.shape_of(analysis::ScatterAddGradient::kAll[0]), "what sum held", where);
 }
 
 // Every index is that of a row of the sum.
@@ -98,7 +98,7 @@ std::shared_ptr<const analysis::Call> load_scatter_add(const CallSource& source)
     call->self = before("sum");
   }
   check_shapes(*call, where);
-  check_result(call->shape_of(analysis::ScatterAddGradient::kSum), "sum", where);
+  check_result(call->shape_of(analysis::ScatterAddGradient::kAll[0]), "sum", where);
   check_indices(*call, where);
   call->take_sizes();
   return call;
