@@ -1,6 +1,7 @@
 // JSON whose objects keep the order in which their members were added: what the commands print.
 #pragma once
 
+#include <fmt/format.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
@@ -32,3 +33,12 @@ std::string line_of(const Json& json);
 std::string text_of(const Json& json);
 
 }  // namespace msda::replay
+
+// Formats as plain_text().
+template <>
+struct fmt::formatter<msda::replay::Json> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const msda::replay::Json& json, Context& context) const {
+    return fmt::formatter<std::string>::format(msda::replay::plain_text(json), context);
+  }
+};

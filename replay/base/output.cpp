@@ -96,4 +96,9 @@ void write_json(const std::string& path, const char* schema, const Json& result)
   OutputFile{"--json", path}.write(text);
 }
 
+void print_result(const Lines& text, const std::string& path, const char* schema, const Json& result) {
+  if (path != "-") print(text);
+  if (!path.empty()) write_json(path, schema, result);
+}
+
 }  // namespace msda::replay

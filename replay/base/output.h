@@ -39,5 +39,7 @@ Json with_schema(const char* name, const Json& result);
 
 // Writes the result of --json with_schema(), to standard output for "-". Throws BadInput.
 void write_json(const std::string& path, const char* schema, const Json& result);
+// Prints the text, but where --json is "-", and writes the result if there is a --json.
+void print_result(const Lines& text, const std::string& path, const char* schema, const Json& result);
 
 }  // namespace msda::replay

@@ -122,12 +122,12 @@ Lines advice_text(const Json& a) {
       advised["extrapolated"].get<bool>()
           ? fmt::format(", by their tail 999,999 of 1,000,000 at most {:g}", advised["needed_atol"].get<double>())
           : "");
-  lines.add("With this advice {} of {} other runs fail: at most {:.2f} %.", checked["failures"].get<int64_t>(),
-            checked["runs"].get<int64_t>(), 100 * checked["high"].get<double>());
-  lines.add("It then finds {} of {} kinds of planted faults ({:.1f} %).", score["found"].get<int64_t>(),
-            score["kinds"].get<int64_t>(), 100 * score["score"].get<double>());
+  lines.add("With this advice {} of {} other runs fail: at most {:.2f} %.", checked["failures"], checked["runs"],
+            100 * checked["high"].get<double>());
+  lines.add("It then finds {} of {} kinds of planted faults ({:.1f} %).", score["found"], score["kinds"],
+            100 * score["score"].get<double>());
   for (const auto& blind : a["blind_spots"]) {
-    lines.add("  blind: {} as if {}", blind["tensor"].get<std::string>(), blind["as_if"].get<std::string>());
+    lines.add("  blind: {} as if {}", blind["tensor"], blind["as_if"]);
   }
   return lines;
 }
@@ -138,20 +138,19 @@ std::string to_markdown(const Json& a) {
   const std::string mask = mask_text(advised);
   std::string text = "## Make the backward test sound\n\n";
   text +=
-      fmt::format("The test compares with {} and fails in {} of {}, whatever the kernel does: {}.\n\n",
-                  a["against"].get<std::string>(), percent(before), runs_text(before),
+      fmt::format("The test compares with {} and fails in {} of {}, whatever the kernel does: {}.\n\n", a["against"],
+                  percent(before), runs_text(before),
                   mask.empty() ? "rounding moves sums by more than the tolerance"
                                : "rounding carries a sample over a boundary in one of the two, and a gradient jumps "
                                  "there");
   text +=
       fmt::format("{}ompare with atol {:g}, rtol {:g}.\n\n| | before | after |\n|---|---|---|\n",
                   mask.empty() ? "C" : mask + ", and c", advised["atol"].get<double>(), advised["rtol"].get<double>());
-  text += fmt::format("| fails, of simulated runs | {} of {} | {} of {} |\n", before["failures"].get<int64_t>(),
-                      before["runs"].get<int64_t>(), after["failures"].get<int64_t>(), after["runs"].get<int64_t>());
+  text += fmt::format("| fails, of simulated runs | {} of {} | {} of {} |\n", before["failures"], before["runs"],
+                      after["failures"], after["runs"]);
   return text + fmt::format("| kinds of planted faults found | {} of {} | {} of {} |\n\n```python\n{}```\n",
-                            now["mutation"]["found"].get<int64_t>(), now["mutation"]["kinds"].get<int64_t>(),
-                            score["found"].get<int64_t>(), score["kinds"].get<int64_t>(),
-                            a["patch"].get<std::string>());
+                            now["mutation"]["found"], now["mutation"]["kinds"], score["found"], score["kinds"],
+                            a["patch"]);
 }
 
 }  // namespace msda::replay

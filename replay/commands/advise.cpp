@@ -1,19 +1,18 @@
 // msda-replay advise: the mask and the tolerance with which a test is sound, and which faults it then still finds.
 #include "analysis/stress/advise.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "replay/base/errors.h"
 #include "replay/base/stop_signals.h"
 #include "replay/commands/advice.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/commands/simulation.h"
 
 namespace msda::replay {
@@ -109,7 +108,7 @@ Json blind_spots(const std::vector<stress::Fault>& faults) {
 // A pull request fixes a failure that was seen, and neither it nor its code may hide one.
 void check_there_is_a_change(const AdviseOptions& options, const Json& advice) {
   const Json& seen = advice["as_it_is"]["failure_probability"];
-  const std::string call = fmt::format("{}: invocation {}", options.capture, advice["invocation"].get<int64_t>());
+  const std::string call = fmt::format("{}: invocation {}", options.capture, advice["invocation"]);
   if (!advice["advised"]["sound"].get<bool>()) {
     throw Unavailable(call +
                       ": with the tolerance that the test needs, gradients of 0 would pass; compare with another "
@@ -193,20 +192,19 @@ int run_advise(const AdviseOptions& options) {
 }  // namespace
 
 void add_advise_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<AdviseOptions>();
-  CLI::App* command = app.add_subcommand(
-      "advise", "Advise a mask and a tolerance that make the test sound, and say which faults it then finds");
-  add_capture(*command, *options);
-  add_simulation(*command, *options);
-  add_count(*command, "--runs", options->runs,
+  const auto [command, options] = new_command<AdviseOptions>(
+      app, status, "advise",
+      "Advise a mask and a tolerance that make the test sound, and say which faults it then finds", run_advise);
+  add_capture(command, options);
+  add_simulation(command, options);
+  add_count(command, "--runs", options.runs,
             "Runs of each of the three simulations; 0: as many as it takes to extrapolate, at least 500");
-  add_count(*command, "--check-runs", options->check_runs,
+  add_count(command, "--check-runs", options.check_runs,
             "Further runs that check the advised tolerance; 0: as many as --runs");
-  command->add_flag("--markdown", options->markdown, "Print the advice as the text of a pull request");
-  command->add_flag("--patch", options->patch, "Print the advised comparison as Python code");
-  add_operator(*command);
-  command->footer("Exit status: 0 advice was given, 2 bad usage or bad input, 3 no tolerance makes the test sound.");
-  command->callback([options, &status] { status = run_advise(*options); });
+  command.add_flag("--markdown", options.markdown, "Print the advice as the text of a pull request");
+  command.add_flag("--patch", options.patch, "Print the advised comparison as Python code");
+  add_operator(command);
+  command.footer("Exit status: 0 advice was given, 2 bad usage or bad input, 3 no tolerance makes the test sound.");
 }
 
 }  // namespace msda::replay

@@ -1,10 +1,8 @@
 // msda-replay diff: what differs between two captures or invocations, the first divergence first.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
-#include <memory>
 
 #include "recorder/text/numbers.h"
 #include "replay/base/errors.h"
@@ -15,6 +13,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/diff_trails.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/diff/differences.h"
 #include "replay/diff/facts.h"
 #include "replay/diff/print.h"
@@ -126,9 +125,8 @@ bool are_surveys(const DiffOptions& options, const Named& name_a, const Named& n
 int diff_surveys(const DiffOptions& options, const capture::IsolatedReader& a, const capture::IsolatedReader& b) {
   SurveyDifferences differences = find_survey_differences(survey_of(a.path()), survey_of(b.path()));
   differences.runs = differing_runs(a.run(), b.run(), differences.facts);
-  if (options.json != "-") print(survey_differences_text(differences, options.quiet));
-  if (!options.json.empty())
-    write_json(options.json, "diff-survey", survey_differences_json(options.a, options.b, differences));
+  print_result(survey_differences_text(differences, options.quiet), options.json, "diff-survey",
+               survey_differences_json(options.a, options.b, differences));
   return differences.found.empty() ? 0 : kDrift;
 }
 
@@ -172,36 +170,33 @@ int run_diff(const DiffOptions& options) {
     json["equal"] = equal;
   }
   progress.show("");
-  if (options.json != "-") print(differences_text(differences, json, options.quiet));
-  if (!options.json.empty()) write_json(options.json, "diff", json);
+  print_result(differences_text(differences, json, options.quiet), options.json, "diff", json);
   return equal ? 0 : kDrift;
 }
 
 }  // namespace
 
 void add_diff_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<DiffOptions>();
-  CLI::App* command =
-      app.add_subcommand("diff", "Compare two runs, captures or invocations, and name the first divergence first");
+  const auto [command, options] = new_command<DiffOptions>(
+      app, status, "diff", "Compare two runs, captures or invocations, and name the first divergence first", run_diff);
   command
-      ->add_option("A", options->a,
-                   "Capture file, or FILE:INVOCATION; a run with trails may be a folder, with a file for each rank")
+      .add_option("A", options.a,
+                  "Capture file, or FILE:INVOCATION; a run with trails may be a folder, with a file for each rank")
       ->required()
       ->type_name("");
-  command->add_option("B", options->b, "What to compare A with, given as A is")->required()->type_name("");
-  command->add_option("C", options->more, "Further runs with trails, each compared with A")->type_name("");
-  command->add_option("--page", options->page, "Also draw runs with trails beside each other, on this page of HTML")
+  command.add_option("B", options.b, "What to compare A with, given as A is")->required()->type_name("");
+  command.add_option("C", options.more, "Further runs with trails, each compared with A")->type_name("");
+  command.add_option("--page", options.page, "Also draw runs with trails beside each other, on this page of HTML")
       ->type_name("FILE");
-  command->add_flag("--slices", options->slices,
-                    "Instead check batch invariance: compare batches of equal inputs, and replay every batch alone");
-  add_seed(*command, options->seed, "Seed that orders the additions of the atomic replays of --slices");
-  add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
-  command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
-  add_json(*command, *options);
-  command->add_flag("--quiet", options->quiet, "Print the first line only");
-  add_operator(*command);
-  command->footer("Exit status: 0 equal, 1 different, 2 bad usage or bad input, 3 a call cannot be sliced (--slices).");
-  command->callback([options, &status] { status = run_diff(*options); });
+  command.add_flag("--slices", options.slices,
+                   "Instead check batch invariance: compare batches of equal inputs, and replay every batch alone");
+  add_seed(command, options.seed, "Seed that orders the additions of the atomic replays of --slices");
+  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
+  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_json(command, options);
+  command.add_flag("--quiet", options.quiet, "Print the first line only");
+  add_operator(command);
+  command.footer("Exit status: 0 equal, 1 different, 2 bad usage or bad input, 3 a call cannot be sliced (--slices).");
 }
 
 }  // namespace msda::replay

@@ -38,8 +38,7 @@ int diff_trails(const TrailsToCompare& trails) {
   Lines lines;
   lines.add("{}", outcome.headline);
   if (!trails.quiet) lines.append(outcome.text);
-  if (trails.json != "-") print(lines);
-  if (!trails.json.empty()) write_json(trails.json, "diff", outcome.json);
+  print_result(lines, trails.json, "diff", outcome.json);
   if (!trails.page.empty()) {
     page.write(page_of_html(outcome.headline, lines.text(),
                             {{"kind", "trails"},

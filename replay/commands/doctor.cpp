@@ -1,11 +1,9 @@
 // msda-replay doctor: what this machine can do, and why nothing was recorded.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <sstream>
 
 #include "recorder/writer/version.h"
@@ -15,6 +13,7 @@
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/doctor/machine.h"
 #include "replay/doctor/recording.h"
 
@@ -109,20 +108,18 @@ int run_doctor(const DoctorOptions& options) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<DoctorOptions>();
-  CLI::App* command =
-      app.add_subcommand("doctor", "Say what this machine can do, and why nothing of a program was recorded");
-  command->add_option("COMMAND", options->command, "After --: a program to record and watch, with its arguments")
+  const auto [command, options] = new_command<DoctorOptions>(
+      app, status, "doctor", "Say what this machine can do, and why nothing of a program was recorded", run_doctor);
+  command.add_option("COMMAND", options.command, "After --: a program to record and watch, with its arguments")
       ->type_name("");
-  command->add_option("--adapter", options->adapters, "JSON file with adapters for kernels of your own; repeatable")
+  command.add_option("--adapter", options.adapters, "JSON file with adapters for kernels of your own; repeatable")
       ->type_name("FILE")
       ->expected(1)
       ->allow_extra_args(false)  // which would take the -- before COMMAND
       ->take_all();
-  add_json(*command, *options);
-  command->add_flag("--test-call", options->test_call)->group("");
-  command->footer("Exit status: 0 nothing keeps msda-record from recording, 1 something does, 2 bad usage.");
-  command->callback([options, &status] { status = run_doctor(*options); });
+  add_json(command, options);
+  command.add_flag("--test-call", options.test_call)->group("");
+  command.footer("Exit status: 0 nothing keeps msda-record from recording, 1 something does, 2 bad usage.");
 }
 
 }  // namespace msda::replay

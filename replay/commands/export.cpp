@@ -1,5 +1,4 @@
 // msda-replay export: a recorded call as a reproducer that stands alone, or in a format of another tool.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
@@ -9,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <memory>
 
 #include "recorder/text/shell.h"
 #include "recorder/text/words.h"
@@ -25,6 +23,7 @@
 #include "replay/commands/explain.h"
 #include "replay/commands/explain_all.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/export/cpp_source.h"
 #include "replay/export/issue_archive.h"
 #include "replay/export/npz.h"
@@ -215,15 +214,13 @@ Lines export_text(const ExportOptions& options, const Json& json, const Written&
   if (finding.is_null()) {
     lines.add("{}: {}", options.output, invocations);
   } else {
-    lines.add("{}: {} in {}[{}] of {}, at fault: {}", options.output, finding["cause"].get<std::string>(),
-              finding["tensor"].get<std::string>(), fmt::join(finding["index"].get<std::vector<int64_t>>(), ","),
-              invocations, finding["at_fault"].get<std::string>());
+    lines.add("{}: {} in {}[{}] of {}, at fault: {}", options.output, finding["cause"], finding["tensor"],
+              fmt::join(finding["index"].get<std::vector<int64_t>>(), ","), invocations, finding["at_fault"]);
   }
   if (options.quiet) return lines;
   if (!finding.is_null()) {
-    lines.add("  recorded {} ({}), {} {} ({})", finding["observed"].dump(), finding["observed_bits"].get<std::string>(),
-              finding["against"].get<std::string>(), finding["expected"].dump(),
-              finding["expected_bits"].get<std::string>());
+    lines.add("  recorded {} ({}), {} {} ({})", finding["observed"].dump(), finding["observed_bits"],
+              finding["against"], finding["expected"].dump(), finding["expected_bits"]);
   }
   if (written.files.size() > 1) {
     lines.add(
@@ -244,8 +241,7 @@ Lines export_text(const ExportOptions& options, const Json& json, const Written&
 }
 
 int report_export(const ExportOptions& options, const Json& json, const Written& written) {
-  if (options.json != "-") print(export_text(options, json, written));
-  if (!options.json.empty()) write_json(options.json, "export", json);
+  print_result(export_text(options, json, written), options.json, "export", json);
   return kWithinTolerance;
 }
 
@@ -382,29 +378,27 @@ int run_export(ExportOptions& options) {
 }  // namespace
 
 void add_export_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<ExportOptions>();
-  CLI::App* command =
-      app.add_subcommand("export", "Write a reproducer that needs no msda-replay, or another tool's format");
-  add_capture(*command, *options);
-  command->add_option("--to", options->format, "What to write")
+  const auto [command, options] = new_command<ExportOptions>(
+      app, status, "export", "Write a reproducer that needs no msda-replay, or another tool's format", run_export);
+  add_capture(command, options);
+  command.add_option("--to", options.format, "What to write")
       ->option_text("pytest|cpp|npz|zip|tensorboard")
       ->check(CLI::IsMember({"pytest", "cpp", "npz", "zip", kTensorBoard}))
       ->required();
-  command->add_option("-o,--output", options->output, "File to write; for tensorboard, a folder")
+  command.add_option("-o,--output", options.output, "File to write; for tensorboard, a folder")
       ->type_name("PATH")
       ->required();
-  command->add_flag("--force", options->force, "Replace files that exist");
-  command->add_flag("--anonymous", options->anonymous,
-                    "With --to zip: leave out arguments, environment, host, labels and machine code");
+  command.add_flag("--force", options.force, "Replace files that exist");
+  command.add_flag("--anonymous", options.anonymous,
+                   "With --to zip: leave out arguments, environment, host, labels and machine code");
   command
-      ->add_option("--element", options->element,
-                   "Finding to reproduce, as grad_value[0,17,3,5]; default: the one that run reports first")
+      .add_option("--element", options.element,
+                  "Finding to reproduce, as grad_value[0,17,3,5]; default: the one that run reports first")
       ->type_name("ELEMENT");
-  add_comparison(*command, *options);
-  add_operator(*command);
-  command->footer(
+  add_comparison(command, options);
+  add_operator(command);
+  command.footer(
       "Exit status: 0 written, 2 bad usage or bad input, 3 the call is not replayed, or not available in this format.");
-  command->callback([options, &status] { status = run_export(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,11 +1,8 @@
 // msda-replay gradcheck: analytic gradients against finite differences of the forward pass, kinks recognised.
 #include "analysis/judge/gradcheck.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <memory>
 
 #include "analysis/causes/finding.h"
 #include "analysis/model/owned_side.h"
@@ -18,6 +15,7 @@
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 
 namespace msda::replay {
 namespace {
@@ -92,25 +90,24 @@ void add_side(Lines& lines, const std::string& tensor, const Json& side) {
   if (failed == 0) return;
   const Json& worst = side["worst"].front();
   lines.add("      worst: {}[{}] is {}; differences give {}, {} off, {} allowed", tensor,
-            fmt::join(worst["index"].get<std::vector<int64_t>>(), ","), plain_text(worst["value"]),
-            worst["below"] == worst["above"]
-                ? plain_text(worst["below"])
-                : fmt::format("{} below and {} above", plain_text(worst["below"]), plain_text(worst["above"])),
-            plain_text(worst["distance"]), plain_text(worst["bound"]));
+            fmt::join(worst["index"].get<std::vector<int64_t>>(), ","), worst["value"],
+            worst["below"] == worst["above"] ? plain_text(worst["below"])
+                                             : fmt::format("{} below and {} above", worst["below"], worst["above"]),
+            worst["distance"], worst["bound"]);
 }
 
 void add_gradcheck(Lines& lines, const Json& invocation, bool quiet) {
-  lines.add("Invocation {}, {}: {}", invocation["id"].dump(), invocation["operator"].get<std::string>(),
+  lines.add("Invocation {}, {}: {}", invocation["id"], invocation["operator"],
             invocation["passed"].get<bool>() ? "the gradients are the derivatives of the forward pass"
                                              : "gradients are not the derivatives of the forward pass");
   if (quiet) return;
   for (const Json& gradient : invocation["gradients"]) {
     const std::string tensor = gradient["tensor"];
-    lines.add("  {}: {} of {} elements, {} at kinks", tensor, gradient["sampled"].dump(), gradient["total"].dump(),
-              gradient["at_kinks"].dump());
+    lines.add("  {}: {} of {} elements, {} at kinks", tensor, gradient["sampled"], gradient["total"],
+              gradient["at_kinks"]);
     for (const Json& side : gradient["sides"]) add_side(lines, tensor, side);
     lines.add("    a naive check (one central difference of step {:g}) fails float64 in {}, {} of them at kinks",
-              analysis::kNaiveStep, gradient["naive"]["failed"].dump(), gradient["naive"]["failed_at_kinks"].dump());
+              analysis::kNaiveStep, gradient["naive"]["failed"], gradient["naive"]["failed_at_kinks"]);
   }
 }
 
@@ -130,17 +127,17 @@ int run_gradcheck(const GradcheckOptions& options) {
   for (const int64_t id : chosen_invocations(options, reader)) {
     progress.show(fmt::format("gradcheck: invocation {}", id));
     const capture::Invocation invocation = reader.invocation(id);
-    if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
+    const auto leave_out = [&](const std::string& why) {
       json["not_checked"].push_back({{"id", id}, {"why", why}});
       lines.add("Invocation {}: not checked: {}", id, why);
+    };
+    if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
+      leave_out(why);
       continue;
     }
     const LoadedCall loaded(options, reader, invocation);
     if (loaded.call().forward() == nullptr) {
-      const std::string why =
-          fmt::format("the operator {} has no forward pass to compare with", operator_of(invocation));
-      json["not_checked"].push_back({{"id", id}, {"why", why}});
-      lines.add("Invocation {}: not checked: {}", id, why);
+      leave_out(fmt::format("the operator {} has no forward pass to compare with", operator_of(invocation)));
       continue;
     }
     json["invocations"].push_back(check_invocation(options, loaded, invocation));
@@ -151,34 +148,32 @@ int run_gradcheck(const GradcheckOptions& options) {
   }
   progress.show("");
   if (json["invocations"].empty()) {
-    throw Unavailable(fmt::format("{}: no invocation is checked: {}", options.capture,
-                                  json["not_checked"].front()["why"].get<std::string>()));
+    throw Unavailable(
+        fmt::format("{}: no invocation is checked: {}", options.capture, json["not_checked"].front()["why"]));
   }
-  if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, "gradcheck", json);
+  print_result(lines, options.json, "gradcheck", json);
   return json["passed"].get<bool>() ? 0 : kDrift;
 }
 
 }  // namespace
 
 void add_gradcheck_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<GradcheckOptions>();
-  CLI::App* command = app.add_subcommand(
-      "gradcheck", "Compare gradients with finite differences of the forward pass, also where it has kinks");
-  add_capture(*command, *options);
-  add_invocation(*command, *options);
-  add_count(*command, "--samples", options->settings.samples,
+  const auto [command, options] = new_command<GradcheckOptions>(
+      app, status, "gradcheck",
+      "Compare gradients with finite differences of the forward pass, also where it has kinks", run_gradcheck);
+  add_capture(command, options);
+  add_invocation(command, options);
+  add_count(command, "--samples", options.settings.samples,
             "Check N random elements of each gradient, and the N elements nearest to kinks; default 1000");
-  command->add_flag("--all", options->settings.all, "Check every element");
-  add_seed(*command, options->seed, "Seed that draws the elements");
-  add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
-  command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
-  add_json(*command, *options);
-  command->add_flag("--quiet", options->quiet, "Print the verdict only");
-  add_operator(*command);
-  command->footer(
+  command.add_flag("--all", options.settings.all, "Check every element");
+  add_seed(command, options.seed, "Seed that draws the elements");
+  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
+  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_json(command, options);
+  command.add_flag("--quiet", options.quiet, "Print the verdict only");
+  add_operator(command);
+  command.footer(
       "Exit status: 0 all elements pass, 1 one fails, 2 bad usage or bad input, 3 the calls are not replayed.");
-  command->callback([options, &status] { status = run_gradcheck(*options); });
 }
 
 }  // namespace msda::replay

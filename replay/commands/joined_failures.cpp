@@ -121,8 +121,8 @@ Json capture_of(const Outcome& outcome, Calls& calls) {
 }
 
 std::string place_text(const Json& place) {
-  return fmt::format("{}, invocation {}{}", place["capture"].get<std::string>(), place["invocation"].get<int64_t>(),
-                     place.contains("rank") ? fmt::format(" (rank {})", place["rank"].get<std::string>()) : "");
+  return fmt::format("{}, invocation {}{}", place["capture"], place["invocation"],
+                     place.contains("rank") ? fmt::format(" (rank {})", place["rank"]) : "");
 }
 
 size_t tests_with(const Json& joined, const std::string& cause) {
@@ -134,7 +134,7 @@ void add_test(const Json& joined, const Json& test, bool verbose, Lines& lines) 
   constexpr size_t kMostListed = 4;
   const bool labelled = test.contains("label");
   const size_t count = test["calls"].size();
-  lines.add("  {}  {}{}", percent(test["failure_probability"]), test[labelled ? "label" : "capture"].get<std::string>(),
+  lines.add("  {}  {}{}", percent(test["failure_probability"]), test[labelled ? "label" : "capture"],
             count == 1 ? "" : fmt::format(", {}", count_text(std::ssize(test["calls"]), "call")));
   for (const auto& [cause, part] : test["by_cause"].items()) lines.add("      {:<22} {}", cause, percent(part));
   std::vector<std::string> places;
@@ -169,8 +169,7 @@ void add_left_out(const Json& joined, Lines& lines) {
   for (const Json& capture : joined["captures"]) {
     if (!capture.contains("not_simulated")) continue;
     for (const Json& call : capture["not_simulated"]) {
-      left_out.add("  {}, invocation {}: {}", capture["capture"].get<std::string>(), call["id"].get<int64_t>(),
-                   call["why"].get<std::string>());
+      left_out.add("  {}, invocation {}: {}", capture["capture"], call["id"], call["why"]);
     }
   }
   if (left_out.empty()) return;
@@ -215,7 +214,7 @@ Lines joined_failures_text(const Json& joined, bool quiet, bool verbose) {
     lines.add("{} in {} of runs: {} of {} simulated, {:g} % interval.",
               tests == 1 ? "1 test fails"
                          : fmt::format("At least one of {} fails", count_text(std::ssize(joined["tests"]), "test")),
-              percent(probability), probability["failures"].get<int64_t>(), probability["runs"].get<int64_t>(),
+              percent(probability), probability["failures"], probability["runs"],
               100 * joined["confidence"].get<double>());
   }
   if (joined["interrupted"].get<bool>()) lines.add("Interrupted: this is the result so far.");

@@ -1,11 +1,9 @@
 // msda-replay list: the invocations of one or more captures, a line each.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <span>
 
 #include "recorder/text/words.h"
@@ -19,6 +17,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/commands/shown.h"
 #include "replay/many/many.h"
 
@@ -183,13 +182,12 @@ int run_list(Options& options) {
 }  // namespace
 
 void add_list_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("list", "List the invocations of captures, a line each");
-  add_captures(*command, *options);
-  add_json(*command, *options);
-  add_operator(*command);
-  command->footer("Exit status: 0 listed, 2 bad usage or bad input.");
-  command->callback([options, &status] { status = run_list(*options); });
+  const auto [command, options] =
+      new_command<Options>(app, status, "list", "List the invocations of captures, a line each", run_list);
+  add_captures(command, options);
+  add_json(command, options);
+  add_operator(command);
+  command.footer("Exit status: 0 listed, 2 bad usage or bad input.");
 }
 
 }  // namespace msda::replay

@@ -1,14 +1,12 @@
 // msda-replay minimize: the smallest call that is still out of tolerance for the same cause.
 #include "analysis/shrink/minimize.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <memory>
 
 #include "kernels/names.h"
 #include "recorder/capture/digest.h"
@@ -25,6 +23,7 @@
 #include "replay/commands/explain.h"
 #include "replay/commands/flags.h"
 #include "replay/commands/minimize_launch.h"
+#include "replay/commands/new_command.h"
 #include "replay/minimize/small_capture.h"
 #include "replay/minimize/state.h"
 #include "replay/original/relaunch.h"
@@ -206,7 +205,7 @@ std::string sizes_text(const Json& now, const Json& then) {
   for (const auto& [symbol, size] : now.items()) {
     const bool same = then[symbol] == size;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", symbol, size.dump());
-    if (!same) text += fmt::format(" (of {})", then[symbol].dump());
+    if (!same) text += fmt::format(" (of {})", then[symbol]);
   }
   return text;
 }
@@ -223,25 +222,20 @@ Lines minimized_text(const Json& json, const MinimizeOptions& options) {
   Lines lines;
   const Json& element = json["element"];
   const auto index = [&](const char* which) {
-    return fmt::format("{}[{}]", element["tensor"].get<std::string>(),
-                       fmt::join(element[which].get<std::vector<int64_t>>(), ","));
+    return fmt::format("{}[{}]", element["tensor"], fmt::join(element[which].get<std::vector<int64_t>>(), ","));
   };
-  lines.add("{}: {} in {}, at fault: {}{}", options.output, json["cause"].get<std::string>(), index("index"),
-            json["at_fault"].get<std::string>(),
+  lines.add("{}: {} in {}, at fault: {}{}", options.output, json["cause"], index("index"), json["at_fault"],
             json["finished"].get<bool>() ? "" : "; not finished: the same command continues");
   if (options.quiet) return lines;
-  lines.add("  from:    {} of invocation {}, against {}", index("recorded_index"), json["invocation"].dump(),
-            json["against"].get<std::string>());
+  lines.add("  from:    {} of invocation {}, against {}", index("recorded_index"), json["invocation"], json["against"]);
   lines.add("  sizes:   {}", sizes_text(json["sizes"], json["recorded_sizes"]));
   lines.add("  images:  {}", images_text(json["images"]));
-  lines.add("  numbers: {} of {} are neither 0 nor 1", json["numbers"]["neither_0_nor_1"].dump(),
-            json["numbers"]["total"].dump());
+  lines.add("  numbers: {} of {} are neither 0 nor 1", json["numbers"]["neither_0_nor_1"], json["numbers"]["total"]);
   for (const Json& replayed : json["replayed"]) {
-    lines.add("  computed again, not recorded: {} of {} elements of {} ({})", replayed["elements"].dump(),
-              replayed["total"].dump(), replayed["tensor"].get<std::string>(),
-              replayed["arithmetic"].get<std::string>());
+    lines.add("  computed again, not recorded: {} of {} elements of {} ({})", replayed["elements"], replayed["total"],
+              replayed["tensor"], replayed["arithmetic"]);
   }
-  lines.add("  {} trials, {:.1f} s{}", json["trials"].dump(), json["seconds"].get<double>(),
+  lines.add("  {} trials, {:.1f} s{}", json["trials"], json["seconds"].get<double>(),
             json["resumed"].get<bool>() ? ", continued from an earlier run" : "");
   if (!json["headline"].get<bool>()) lines.add("  run reports another finding of it first");
   lines.add("  msda-replay run {}", text::shell_word(options.output));
@@ -321,8 +315,7 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
     state.write(minimized->reached);
   }
   const Json json = minimized_json(options, whole, target, *minimized, from.has_value());
-  if (options.json != "-") print(minimized_text(json, options));
-  if (!options.json.empty()) write_json(options.json, "minimize", json);
+  print_result(minimized_text(json, options), options.json, "minimize", json);
   return minimized->finished ? 0 : 128 + StopSignals::last();
 }
 
@@ -378,28 +371,26 @@ int run_minimize(const MinimizeOptions& options) {
 }  // namespace
 
 void add_minimize_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<MinimizeOptions>();
-  CLI::App* command =
-      app.add_subcommand("minimize", "Find the smallest call that is out of tolerance for the same cause");
-  add_capture(*command, *options);
-  command->add_option("-o,--output", options->output, "Capture file to write")->type_name("SMALL")->required();
-  command->add_flag("--force", options->force, "Replace the file if it exists");
+  const auto [command, options] = new_command<MinimizeOptions>(
+      app, status, "minimize", "Find the smallest call that is out of tolerance for the same cause", run_minimize);
+  add_capture(command, options);
+  command.add_option("-o,--output", options.output, "Capture file to write")->type_name("SMALL")->required();
+  command.add_flag("--force", options.force, "Replace the file if it exists");
   command
-      ->add_option("--element", options->element,
-                   "Keep this element out of tolerance, as grad_value[0,17,3,5]; default: that of the first finding")
+      .add_option("--element", options.element,
+                  "Keep this element out of tolerance, as grad_value[0,17,3,5]; default: that of the first finding")
       ->type_name("TENSOR[INDEX]");
-  command->add_option("--cause", options->cause, "Keep the first finding of this cause")->type_name("CAUSE");
-  add_count(*command, "--repeat", options->repeat,
+  command.add_option("--cause", options.cause, "Keep the first finding of this cause")->type_name("CAUSE");
+  add_count(command, "--repeat", options.repeat,
             "Launches of each trial, for launches of which only the machine code is known; default 20");
-  add_count(*command, "--trials", options->most_trials, "At most N such trials; default 300");
-  command->add_option("--device", options->device, "Device for these trials: auto, or cuda:N")->type_name("DEVICE");
-  command->add_flag("--from-scratch", options->from_scratch, "Do not continue an earlier search for the same output");
-  add_comparison(*command, *options);
-  add_operator(*command);
-  command->footer(
+  add_count(command, "--trials", options.most_trials, "At most N such trials; default 300");
+  command.add_option("--device", options.device, "Device for these trials: auto, or cuda:N")->type_name("DEVICE");
+  command.add_flag("--from-scratch", options.from_scratch, "Do not continue an earlier search for the same output");
+  add_comparison(command, options);
+  add_operator(command);
+  command.footer(
       "Exit status: 0 the search ended, 2 nothing is out of tolerance, bad usage or bad input, 3 no GPU can launch "
       "it.");
-  command->callback([options, &status] { status = run_minimize(*options); });
 }
 
 }  // namespace msda::replay

@@ -128,17 +128,16 @@ Lines text_of_launch(const Json& json, bool quiet) {
   const auto grid = [&](const char* name) {
     return fmt::format("{}", fmt::join(json[name].get<std::vector<int64_t>>(), ","));
   };
-  lines.add("{}: {} different results of {} launches of {}{}", json["output"].get<std::string>(),
-            json["distinct"].dump(), json["launches"].dump(), json["kernel"].get<std::string>(),
-            json["finished"].get<bool>() ? "" : "; the search was not finished");
+  lines.add("{}: {} different results of {} launches of {}{}", json["output"], json["distinct"], json["launches"],
+            json["kernel"], json["finished"].get<bool>() ? "" : "; the search was not finished");
   if (quiet) return lines;
   lines.add("  grid:   {} (of {})", grid("grid"), grid("recorded_grid"));
   lines.add("  memory: {} of {} bytes are not 0 (of {})", json["bytes"].get<int64_t>() - json["zeros"].get<int64_t>(),
-            json["bytes"].dump(), json["bytes"].get<int64_t>() - json["recorded_zeros"].get<int64_t>());
-  lines.add("  file:   {} bytes", json["file_bytes"].dump());
-  lines.add("  {} trials", json["trials"].dump());
+            json["bytes"], json["bytes"].get<int64_t>() - json["recorded_zeros"].get<int64_t>());
+  lines.add("  file:   {} bytes", json["file_bytes"]);
+  lines.add("  {} trials", json["trials"]);
   lines.add("  msda-replay run {} --mode original --repeat {}", text::shell_word(json["output"].get<std::string>()),
-            json["launches"].dump());
+            json["launches"]);
   return lines;
 }
 
@@ -170,8 +169,7 @@ std::optional<int> minimize_one(const MinimizeLaunch& what, int64_t id, const Pr
                      fmt::format("{} different results of {} launches of {}", distinct, what.options.repeat,
                                  recorded.invocation.facts.kernel));
   const Json json = json_of_launch(what, recorded, small, search, distinct, finished);
-  if (what.options.json != "-") print(text_of_launch(json, what.options.quiet));
-  if (!what.options.json.empty()) write_json(what.options.json, "minimize-launch", json);
+  print_result(text_of_launch(json, what.options.quiet), what.options.json, "minimize-launch", json);
   return trials.is_stopped() ? 128 + trials.signal() : kWithinTolerance;
 }
 

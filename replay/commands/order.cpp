@@ -1,16 +1,15 @@
 // msda-replay order: in which order the atomic additions arrived, read from the recorded bits.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
 #include "replay/commands/found_orders.h"
+#include "replay/commands/new_command.h"
 #include "replay/many/many.h"
 
 namespace msda::replay {
@@ -59,8 +58,7 @@ int order_one(const OrderOptions& options) {
   Lines lines;
   for (const FoundOrders& orders : all.found) lines.append(to_text(orders, listed, options.quiet));
   for (const auto& [id, why] : all.none) lines.add("Invocation {}: no orders: {}", id, why);
-  if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, "order", to_json(options.capture, all.found, all.none, listed));
+  print_result(lines, options.json, "order", to_json(options.capture, all.found, all.none, listed));
   return all.status();
 }
 
@@ -74,11 +72,8 @@ Outcome outcome_of(const OrderOptions& options) {
 
 void report_orders(const OrderOptions& options, const std::vector<Outcome>& outcomes) {
   const nlohmann::ordered_json added = add_up(outcomes);
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
-  }
-  if (options.json != "-") print(to_text(added, options.quiet));
-  if (!options.json.empty()) write_json(options.json, "order-many", added);
+  print_errors(outcomes);
+  print_result(to_text(added, options.quiet), options.json, "order-many", added);
 }
 
 int run_order(OrderOptions& options) {
@@ -99,41 +94,39 @@ int run_order(OrderOptions& options) {
 }  // namespace
 
 void add_order_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<OrderOptions>();
-  CLI::App* command =
-      app.add_subcommand("order", "Read from the recorded bits in which order the atomic additions arrived");
-  add_captures(*command, *options);
-  add_invocation(*command, *options);
+  const auto [command, options] = new_command<OrderOptions>(
+      app, status, "order", "Read from the recorded bits in which order the atomic additions arrived", run_order);
+  add_captures(command, options);
+  add_invocation(command, options);
   command
-      ->add_option("--limit", options->search.seconds,
-                   "End the search for pixels with more than --exhaustive additions after this time; default 25")
+      .add_option("--limit", options.search.seconds,
+                  "End the search for pixels with more than --exhaustive additions after this time; default 25")
       ->type_name("SECONDS");
   command
-      ->add_option("--seconds-each", options->search.seconds_each,
-                   "End the search for each pixel after this time; default 10")
+      .add_option("--seconds-each", options.search.seconds_each,
+                  "End the search for each pixel after this time; default 10")
       ->type_name("SECONDS");
   command
-      ->add_option(
-          "--exhaustive", options->search.limits.exhaustive,
+      .add_option(
+          "--exhaustive", options.search.limits.exhaustive,
           "Try every order of up to N additions to a pixel, at most 18, default 15; 0: simulated annealing only")
       ->type_name("N")
       ->check(CLI::Range(0, 18));
   command
-      ->add_option("--moves", options->search.limits.moves,
-                   "Orders that simulated annealing tries for a pixel with more additions; default 40000")
+      .add_option("--moves", options.search.limits.moves,
+                  "Orders that simulated annealing tries for a pixel with more additions; default 40000")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000'000}));
-  add_seed(*command, options->seed, "Seed of the annealing");
-  add_count(*command, "--threads", options->threads, "CPU threads; 0: one per core");
-  add_count(*command, "--list", options->list, "List N pixels, those that no order explains first; default 10");
-  command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
-  add_json(*command, *options);
-  command->add_flag("--quiet", options->quiet, "Print only how many pixels an order explains");
-  add_operator(*command);
-  command->footer(
+  add_seed(command, options.seed, "Seed of the annealing");
+  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
+  add_count(command, "--list", options.list, "List N pixels, those that no order explains first; default 10");
+  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_json(command, options);
+  command.add_flag("--quiet", options.quiet, "Print only how many pixels an order explains");
+  add_operator(command);
+  command.footer(
       "Exit status: 0 no pixel is impossible, 1 no order explains some pixel, 2 bad usage or bad input, 3 there is no "
       "order to read.");
-  command->callback([options, &status] { status = run_order(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,9 +1,7 @@
 // msda-replay recover: makes a capture from the spool that a killed run, or a killed writer, left behind.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <memory>
 
 #include "recorder/text/words.h"
 #include "recorder/writer/builder.h"
@@ -12,6 +10,7 @@
 #include "replay/base/output.h"
 #include "replay/base/same_file.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/new_command.h"
 
 namespace msda::replay {
 namespace {
@@ -60,17 +59,15 @@ int run_recover(const RecoverOptions& options) {
 }  // namespace
 
 void add_recover_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<RecoverOptions>();
-  CLI::App* command =
-      app.add_subcommand("recover", "Make a capture of the spool file that a killed recording left behind");
-  command->add_option("SPOOL", options->spool, "The file CAPTURE.spool beside the capture")->required()->type_name("");
-  command->add_option("-o,--output", options->output, "Capture file to write")->type_name("FILE")->required();
-  command->add_flag("--force", options->force, "Replace the file if it exists");
-  command->add_option("--stages", options->stages, "Also compute the operator's intermediate tensors")
+  const auto [command, options] = new_command<RecoverOptions>(
+      app, status, "recover", "Make a capture of the spool file that a killed recording left behind", run_recover);
+  command.add_option("SPOOL", options.spool, "The file CAPTURE.spool beside the capture")->required()->type_name("");
+  command.add_option("-o,--output", options.output, "Capture file to write")->type_name("FILE")->required();
+  command.add_flag("--force", options.force, "Replace the file if it exists");
+  command.add_option("--stages", options.stages, "Also compute the operator's intermediate tensors")
       ->check(CLI::IsMember({"none", "summary", "full"}))
       ->type_name("none|summary|full");
-  command->footer("Exit status: 0 the capture was written, 2 bad usage or bad input.");
-  command->callback([options, &status] { status = run_recover(*options); });
+  command.footer("Exit status: 0 the capture was written, 2 bad usage or bad input.");
 }
 
 }  // namespace msda::replay

@@ -1,11 +1,9 @@
 // msda-replay report: all that is known of a capture as one page of HTML, and an index page for many captures.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -21,6 +19,7 @@
 #include "replay/commands/failure_probability.h"
 #include "replay/commands/flags.h"
 #include "replay/commands/found_orders.h"
+#include "replay/commands/new_command.h"
 #include "replay/commands/shown.h"
 #include "replay/many/many.h"
 #include "replay/report/html/document.h"
@@ -286,10 +285,7 @@ std::optional<int> report_survey(const ReportOptions& options) {
   const Json survey = write_survey(options, options.output);
   if (survey.is_null()) return std::nullopt;
   const Json outcome = survey_outcome(survey);
-  report_page(
-      options,
-      fmt::format("{} of {} kernels vary.", outcome["varying"].get<int64_t>(), outcome["kernels"].get<size_t>()),
-      options.output);
+  report_page(options, fmt::format("{} of {} kernels vary.", outcome["varying"], outcome["kernels"]), options.output);
   if (!options.json.empty()) write_json(options.json, "survey", survey);
   return status_of_survey(survey);
 }
@@ -355,10 +351,8 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
   };
   return over_captures(options, ranks, report_one, [&](std::vector<Outcome> outcomes) {
     std::vector<std::string> pages;
-    for (const Outcome& outcome : outcomes) {
-      pages.push_back(outcome.value("page", ""));
-      if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
-    }
+    for (const Outcome& outcome : outcomes) pages.push_back(outcome.value("page", ""));
+    print_errors(outcomes);
     const Json surveys = take_surveys(outcomes), joined = join(outcomes);
     page_file(options, index.string()).write(html_of_index(joined, surveys, pages, record::version()));
     report_page(options, joined["verdict"]["summary"], index.string());
@@ -391,26 +385,25 @@ int run_report(ReportOptions& options) {
 }  // namespace
 
 void add_report_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<ReportOptions>();
-  CLI::App* command = app.add_subcommand(
-      "report", "Write what run, stages and show find as one page of HTML; of several captures, a folder of pages");
-  add_captures(*command, *options);
-  command->add_option("-o,--output", options->output, "The page to write; of several captures, the folder")
+  const auto [command, options] = new_command<ReportOptions>(
+      app, status, "report",
+      "Write what run, stages and show find as one page of HTML; of several captures, a folder of pages", run_report);
+  add_captures(command, options);
+  command.add_option("-o,--output", options.output, "The page to write; of several captures, the folder")
       ->required()
       ->type_name("FILE.html");
-  command->add_flag("--force", options->force, "Replace pages that exist");
-  command->add_flag("--trend", options->trend,
-                    "CAPTURE is what --tally of run, stress or survey wrote, or a folder of it: draw how often tests "
-                    "fail, night by night");
-  add_count(*command, "--findings", options->findings, "List at most N elements out of tolerance; default 1000");
-  command->add_flag("--no-stages", options->no_stages, "Leave out the stages, which take longest");
-  command->add_flag("--order", options->order, "Add the order of the atomic additions, as the command order finds it");
-  add_count(*command, "--stress", options->stress_runs, "Add the failure probability, from at most N simulated runs");
-  command->add_option("--stress-json", options->stress_json, "Add the failure probability that stress --json wrote")
+  command.add_flag("--force", options.force, "Replace pages that exist");
+  command.add_flag("--trend", options.trend,
+                   "CAPTURE is what --tally of run, stress or survey wrote, or a folder of it: draw how often tests "
+                   "fail, night by night");
+  add_count(command, "--findings", options.findings, "List at most N elements out of tolerance; default 1000");
+  command.add_flag("--no-stages", options.no_stages, "Leave out the stages, which take longest");
+  command.add_flag("--order", options.order, "Add the order of the atomic additions, as the command order finds it");
+  add_count(command, "--stress", options.stress_runs, "Add the failure probability, from at most N simulated runs");
+  command.add_option("--stress-json", options.stress_json, "Add the failure probability that stress --json wrote")
       ->type_name("FILE");
-  add_replay(*command, *options);
-  add_operator(*command);
-  command->callback([options, &status] { status = run_report(*options); });
+  add_replay(command, options);
+  add_operator(command);
 }
 
 }  // namespace msda::replay

@@ -1,9 +1,7 @@
 // msda-replay run: every mode, every comparison, every finding, and the verdict.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <memory>
 #include <optional>
 
 #include "replay/base/errors.h"
@@ -12,6 +10,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/explain_all.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/many/many.h"
 #include "replay/report/findings.h"
 #include "replay/report/joined.h"
@@ -35,11 +34,9 @@ void report_many(const Options& options, const std::vector<Outcome>& outcomes, c
   Lines poisoned;
   for (const Outcome& outcome : outcomes) {
     if (!outcome.contains("poison")) continue;
-    poisoned.add("{}: {}", outcome["capture"].get<std::string>(), outcome["poison"].get<std::string>());
+    poisoned.add("{}: {}", outcome["capture"], outcome["poison"]);
   }
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
-  }
+  print_errors(outcomes);
   if (options.json != "-") {
     const ReportSettings settings = {options.quiet, options.verbose, terminal_of_stdout(options.colour),
                                      comparison_flags(options)};
@@ -106,20 +103,19 @@ int run_captures(Options& options) {
 }  // namespace
 
 void add_run_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "Replay, compare, and explain what is out of tolerance (the main job)");
-  add_captures(*command, *options);
-  add_replay(*command, *options);
-  command->add_flag("--verbose", options->verbose,
-                    "Print every invocation, the tables of comparisons, and more examples");
-  command->add_option("--save-replays", options->save_replays, "Write the gradients of every replay into a new capture")
+  const auto [command, options] = new_command<Options>(
+      app, status, "run", "Replay, compare, and explain what is out of tolerance (the main job)", run_captures);
+  add_captures(command, options);
+  add_replay(command, options);
+  command.add_flag("--verbose", options.verbose,
+                   "Print every invocation, the tables of comparisons, and more examples");
+  command.add_option("--save-replays", options.save_replays, "Write the gradients of every replay into a new capture")
       ->type_name("FILE");
-  command->add_option("--color", options->colour, "When to print in colours")
+  command.add_option("--color", options.colour, "When to print in colours")
       ->option_text("auto|always|never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
-  add_findings(*command, *options);
-  add_operator(*command);
-  command->callback([options, &status] { status = run_captures(*options); });
+  add_findings(command, options);
+  add_operator(command);
 }
 
 }  // namespace msda::replay

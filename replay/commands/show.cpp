@@ -1,11 +1,8 @@
 // msda-replay show: everything that a capture holds about its invocations: tensors with their extremes, launch, seeds,
 // environment, facts about the kernels' code.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-
-#include <memory>
 
 #include "replay/base/captures.h"
 #include "replay/base/errors.h"
@@ -14,6 +11,7 @@
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/commands/shown.h"
 #include "replay/many/many.h"
 #include "replay/original/atomic_lines.h"
@@ -34,8 +32,8 @@ void add_seeds(Lines& lines, const Json& seeds) {
   for (size_t i = 0; i < seeds.size() && i < kShown; ++i) {
     const Json& seed = seeds[i];
     const std::string when =
-        seed.contains("invocation") ? fmt::format(", before invocation {}", plain_text(seed["invocation"])) : "";
-    lines.add("  {} {} {}{}", plain_text(seed["time"]), plain_text(seed["source"]), plain_text(seed["value"]), when);
+        seed.contains("invocation") ? fmt::format(", before invocation {}", seed["invocation"]) : "";
+    lines.add("  {} {} {}{}", seed["time"], seed["source"], seed["value"], when);
   }
   if (seeds.size() > kShown) lines.add("  and {} more: --json has them all", seeds.size() - kShown);
 }
@@ -51,7 +49,7 @@ void add_tensor(Lines& lines, const Json& tensor, const std::string& title) {
     };
     statistics = fmt::format("  from {} to {}", extreme(s["lowest"]), extreme(s["highest"]));
     for (const char* name : {"zero", "nan", "infinite"}) {
-      if (s[name] != 0) statistics += fmt::format(", {} {}", plain_text(s[name]), name);
+      if (s[name] != 0) statistics += fmt::format(", {} {}", s[name], name);
     }
   }
   lines.add("    {:<50} {:<9} [{}]{}", title, plain_text(tensor["type"]), fmt::join(shape, ","), statistics);
@@ -59,7 +57,7 @@ void add_tensor(Lines& lines, const Json& tensor, const std::string& title) {
 
 void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
   lines.blank();
-  lines.add("Invocation {}", json["id"].get<int64_t>());
+  lines.add("Invocation {}", json["id"]);
   for (const auto& [name, value] : json.items()) {
     const bool is_empty = value.is_null() || (value.is_string() && value.get<std::string>().empty());
     const bool elsewhere =
@@ -73,7 +71,7 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
   }
   for (const Json& result : json["results"]) {
     for (const Json& tensor : result["tensors"]) {
-      add_tensor(lines, tensor, fmt::format("results/{}/{}", plain_text(result["name"]), plain_text(tensor["name"])));
+      add_tensor(lines, tensor, fmt::format("results/{}/{}", result["name"], tensor["name"]));
     }
   }
   // Tensors in the capture have the digests of their datasets.
@@ -89,7 +87,7 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
 void add_run(Lines& lines, const Json& run) {
   if (!run["argv"].empty()) {
     lines.add("Command");
-    lines.add("  {}", plain_text(run["argv"]));
+    lines.add("  {}", run["argv"]);
   }
   add_map(lines, "Machine", run["facts"]);
   add_map(lines, "Libraries", run["libraries"]);
@@ -146,14 +144,13 @@ int run_show(Options& options) {
 }  // namespace
 
 void add_show_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "show", "Show everything in captures: tensors and their extremes, launch, seeds, environment, kernel");
-  add_captures(*command, *options);
-  add_invocation(*command, *options);
-  add_json(*command, *options);
-  command->footer("Exit status: 0 shown, 2 bad usage or bad input.");
-  command->callback([options, &status] { status = run_show(*options); });
+  const auto [command, options] = new_command<Options>(
+      app, status, "show",
+      "Show everything in captures: tensors and their extremes, launch, seeds, environment, kernel", run_show);
+  add_captures(command, options);
+  add_invocation(command, options);
+  add_json(command, options);
+  command.footer("Exit status: 0 shown, 2 bad usage or bad input.");
 }
 
 }  // namespace msda::replay

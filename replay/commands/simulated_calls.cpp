@@ -95,7 +95,7 @@ std::vector<Work> work_of(const std::vector<Outcome>& outcomes) {
     for (const Json& call : outcome.value("calls", Json::array())) {
       if (!known.insert(call["key"]).second) continue;
       const auto capture = outcome["capture"].get<std::string>();
-      work.push_back({fmt::format("{}, invocation {}", capture, call["invocation"].get<int64_t>()),
+      work.push_back({fmt::format("{}, invocation {}", capture, call["invocation"]),
                       {{"capture", capture}, {"invocation", call["invocation"]}, {"key", call["key"]}},
                       call["cost"].get<uint64_t>()});
     }
@@ -172,8 +172,8 @@ Outcome SimulatedCalls::plan(const Options& of_one) const {
   if (outcome["calls"].empty() && !outcome.contains("error")) {
     const Json& first = outcome["not_simulated"].front();
     outcome["status"] = kUnavailable;
-    outcome["error"] = fmt::format("{}: no call can be simulated; invocation {}: {}", options.capture,
-                                   first["id"].get<int64_t>(), first["why"].get<std::string>());
+    outcome["error"] =
+        fmt::format("{}: no call can be simulated; invocation {}: {}", options.capture, first["id"], first["why"]);
   }
   return outcome;
 }

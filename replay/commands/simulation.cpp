@@ -297,16 +297,14 @@ Lines describe_text(const Json& d) {
   const Json& criterion = d["criterion"];
   const std::string rule =
       criterion["kind"] == "anchored"
-          ? fmt::format("error at most {} times that of {}", criterion["factor"].get<double>(),
-                        d["against"].get<std::string>())
+          ? fmt::format("error at most {} times that of {}", criterion["factor"].get<double>(), d["against"])
           : fmt::format("atol {}, rtol {}", criterion["atol"].get<double>(), criterion["rtol"].get<double>());
-  lines.add(" --> {}, invocation {}: {} against {}, {}", d["capture"].get<std::string>(),
-            d["invocation"].get<int64_t>(), d["observed"].get<std::string>(), d["against"].get<std::string>(), rule);
-  lines.add("  a run is {}: {}", text::counted(count_at(d, "slices"), "time"), d["slice"].get<std::string>());
+  lines.add(" --> {}, invocation {}: {} against {}, {}", d["capture"], d["invocation"], d["observed"], d["against"],
+            rule);
+  lines.add("  a run is {}: {}", text::counted(count_at(d, "slices"), "time"), d["slice"]);
   std::vector<std::string> drawn;
   for (const auto& [name, input] : d["inputs"].items()) {
-    drawn.push_back(fmt::format("{} {}{}", name, input["generator"].get<std::string>(),
-                                input["fitted"].get<bool>() ? "" : " (given)"));
+    drawn.push_back(fmt::format("{} {}{}", name, input["generator"], input["fitted"].get<bool>() ? "" : " (given)"));
   }
   const Json& evaluation = d["evaluation"];
   if (evaluation["observed"] == "contracted") {

@@ -1,8 +1,5 @@
 // msda-replay stages: the intermediate tensors, float32 beside float64.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-
-#include <memory>
 
 #include "analysis/causes/finding.h"
 #include "replay/base/errors.h"
@@ -13,6 +10,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/own/own_call.h"
 #include "replay/own/own_operator.h"
 #include "replay/stages/stage_table.h"
@@ -138,24 +136,22 @@ int run_stages(const StagesOptions& options) {
   if (json["invocations"].empty() && !none.empty()) {
     throw Unavailable(fmt::format("{}: {}; msda-replay show prints what was recorded", options.capture, none));
   }
-  if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, "stages", json);
+  print_result(lines, options.json, "stages", json);
   return kWithinTolerance;
 }
 
 }  // namespace
 
 void add_stages_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<StagesOptions>();
-  CLI::App* command = app.add_subcommand("stages", "Show intermediate tensors stage by stage, float32 beside float64");
-  add_capture(*command, *options);
-  add_replay(*command, *options);
+  const auto [command, options] = new_command<StagesOptions>(
+      app, status, "stages", "Show intermediate tensors stage by stage, float32 beside float64", run_stages);
+  add_capture(command, options);
+  add_replay(command, options);
   command
-      ->add_option("--element", options->elements,
-                   "Show this element of a gradient, as grad_value[0,17,3,5]; repeatable; default: the first findings")
+      .add_option("--element", options.elements,
+                  "Show this element of a gradient, as grad_value[0,17,3,5]; repeatable; default: the first findings")
       ->type_name("TENSOR[INDEX]");
-  add_operator(*command);
-  command->callback([options, &status] { status = run_stages(*options); });
+  add_operator(command);
 }
 
 }  // namespace msda::replay

@@ -27,8 +27,7 @@ Lines stress_text(const Json& result, bool quiet) {
   Lines lines;
   const Json& probability = result["failure_probability"];
   lines.add("The test fails in {} of runs: {} of {} simulated, {:g} % interval.", percent(probability),
-            probability["failures"].get<int64_t>(), probability["runs"].get<int64_t>(),
-            100 * result["confidence"].get<double>());
+            probability["failures"], probability["runs"], 100 * result["confidence"].get<double>());
   if (result["interrupted"].get<bool>()) lines.add("Interrupted: this is the result so far.");
   if (quiet) return lines;
   lines.append(describe_text(result));
@@ -44,8 +43,8 @@ Lines stress_text(const Json& result, bool quiet) {
   lines.add("By source");
   if (source.contains("recorded")) lines.add("  {:<28} {}", "what was recorded", source_text(source["recorded"]));
   lines.add("  {:<28} {}", "the recorded inputs again", source_text(source["same_inputs"]));
-  lines.add("  {:<28} {} of {} fail", "in other orders of addition", source["other_order"]["failures"].get<int64_t>(),
-            source["other_order"]["runs"].get<int64_t>());
+  lines.add("  {:<28} {} of {} fail", "in other orders of addition", source["other_order"]["failures"],
+            source["other_order"]["runs"]);
   for (const auto& arithmetic : source["other_arithmetic"]) {
     lines.add("  {:<28} {}", "against " + arithmetic["against"].get<std::string>(), source_text(arithmetic));
   }
@@ -55,7 +54,7 @@ Lines stress_text(const Json& result, bool quiet) {
     lines.add("With another {}", name);
     for (const auto& point : result["curve"][name]) {
       lines.add("  {:<28g} {}{}", point[name].get<double>(), percent(point),
-                point["runs"] == probability["runs"] ? "" : fmt::format(", of {} runs", point["runs"].get<int64_t>()));
+                point["runs"] == probability["runs"] ? "" : fmt::format(", of {} runs", point["runs"]));
     }
   }
   return lines;
@@ -127,9 +126,9 @@ void check_many(const StressOptions& options) {
 
 void report_failures(const StressOptions& options, std::vector<Outcome>& outcomes, TrackedFindings& findings) {
   Json joined = join_failures(outcomes, options.confidence);
+  print_errors(outcomes);
   std::set<std::string> counted;  // calls of equal inputs, recorded several times, have one simulation
   for (Outcome& outcome : outcomes) {
-    if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     outcome["findings"] = Json::array();
     outcome["trials"] = Json::object();
     for (const Json& call : outcome.value("calls", Json::array())) {

@@ -1,11 +1,9 @@
 // msda-replay survey: which launches of a program vary, and why.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "recorder/text/shell.h"
 #include "recorder/writer/installation.h"
@@ -16,6 +14,7 @@
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/doctor/spawn.h"
 #include "replay/many/many.h"
 #include "replay/report/findings.h"
@@ -142,9 +141,7 @@ int join_captures(const SurveyOptions& options, const Ranks& ranks, TrackedFindi
   };
   return over_captures(options, ranks, survey_one, [&](std::vector<Outcome>& outcomes) {
     findings.take(outcomes);
-    for (const Outcome& outcome : outcomes) {
-      if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
-    }
+    print_errors(outcomes);
     Json joined = join_surveys(outcomes);
     if (options.json != "-") {
       print(joined_surveys_text(joined, options.all, width_of_survey(options)));
@@ -175,40 +172,39 @@ int run_survey(SurveyOptions& options) {
 }  // namespace
 
 void add_survey_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<SurveyOptions>();
-  CLI::App* command = app.add_subcommand("survey", "Say which launches of a program vary, and why");
-  command->footer(
+  const auto [command, options] =
+      new_command<SurveyOptions>(app, status, "survey", "Say which launches of a program vary, and why", run_survey);
+  command.footer(
       "Exit status: 0 no kernel varied, 1 one did, or depends on memory that nobody wrote, 2 bad usage or bad input, 3 "
       "nothing could be surveyed.");
   command
-      ->add_option("CAPTURE", options->words,
-                   "Captures with surveys, or folders of them; or, after --, a program to survey and its arguments")
+      .add_option("CAPTURE", options.words,
+                  "Captures with surveys, or folders of them; or, after --, a program to survey and its arguments")
       ->type_name("| -- COMMAND")
       ->required();
-  command->add_option("-o,--output", options->output, "Capture file to keep the survey of a program in")
+  command.add_option("-o,--output", options.output, "Capture file to keep the survey of a program in")
       ->type_name("FILE")
       ->capture_default_str();
-  command->add_flag("--force", options->force, "Replace an existing capture");
-  command->add_option("--kernel", options->kernel, "Survey only kernels whose name this regular expression matches")
+  command.add_flag("--force", options.force, "Replace an existing capture");
+  command.add_option("--kernel", options.kernel, "Survey only kernels whose name this regular expression matches")
       ->type_name("REGEX");
-  add_count(*command, "--runs", options->runs, "Extra launches of each launch; default 2");
-  add_count(*command, "--memory", options->memory, "Most of the free memory to use for copies, in percent; default 50");
+  add_count(command, "--runs", options.runs, "Extra launches of each launch; default 2");
+  add_count(command, "--memory", options.memory, "Most of the free memory to use for copies, in percent; default 50");
   add_count(
-      *command, "--patience", options->patience,
+      command, "--patience", options.patience,
       "Seconds to wait before leaving a launch out: it, or the work before it, may wait for the program; default 10");
-  add_count(*command, "--from", options->from, "Survey from the program's N-th launch on");
-  add_count(*command, "--to", options->to, "Survey up to the program's N-th launch");
-  add_count(*command, "--seconds", options->seconds, "Survey for N seconds from the program's first launch on");
+  add_count(command, "--from", options.from, "Survey from the program's N-th launch on");
+  add_count(command, "--to", options.to, "Survey up to the program's N-th launch");
+  add_count(command, "--seconds", options.seconds, "Survey for N seconds from the program's first launch on");
   command
-      ->add_option("--label", options->label, "Survey only launches whose label (msda_record_label) contains this text")
+      .add_option("--label", options.label, "Survey only launches whose label (msda_record_label) contains this text")
       ->type_name("TEXT");
-  command->add_flag("--no-neighbour", options->no_neighbour,
-                    "Do not occupy a part of the device during every second extra launch");
-  command->add_flag("--poison", options->poison, "Also find launches whose results depend on memory that nobody wrote");
-  command->add_flag("--all", options->all, "List kernels that do not vary, too");
-  add_findings(*command, *options);
-  add_json(*command, *options);
-  command->callback([options, &status] { status = run_survey(*options); });
+  command.add_flag("--no-neighbour", options.no_neighbour,
+                   "Do not occupy a part of the device during every second extra launch");
+  command.add_flag("--poison", options.poison, "Also find launches whose results depend on memory that nobody wrote");
+  command.add_flag("--all", options.all, "List kernels that do not vary, too");
+  add_findings(command, options);
+  add_json(command, options);
 }
 
 }  // namespace msda::replay

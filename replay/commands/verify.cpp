@@ -1,9 +1,7 @@
 // msda-replay verify: checks that everything is as it was written.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <memory>
 #include <set>
 
 #include "replay/base/errors.h"
@@ -11,6 +9,7 @@
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/flags.h"
+#include "replay/commands/new_command.h"
 #include "replay/many/many.h"
 
 namespace msda::replay {
@@ -50,8 +49,7 @@ void report_verifications(const Options& options, const std::vector<Outcome>& ou
   for (const Outcome& outcome : outcomes) {
     if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     for (const auto& difference : outcome.value("damaged", nlohmann::ordered_json::array())) {
-      print_error(
-          fmt::format("  {} {}", difference["object"].get<std::string>(), difference["why"].get<std::string>()));
+      print_error(fmt::format("  {} {}", difference["object"], difference["why"]));
     }
     good += !outcome.contains("error");
     unlisted += !outcome.contains("error") && !outcome["has_list_of_contents"].get<bool>();
@@ -99,13 +97,12 @@ int run_verify(Options& options) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("verify", "Check that a capture is as it was written");
-  add_captures(*command, *options);
-  add_json(*command, *options);
-  command->add_flag("--quiet", options->quiet, "Print nothing if there is no damage");
-  command->footer("Exit status: 0 no damage, 2 damage, bad usage or bad input.");
-  command->callback([options, &status] { status = run_verify(*options); });
+  const auto [command, options] =
+      new_command<Options>(app, status, "verify", "Check that a capture is as it was written", run_verify);
+  add_captures(command, options);
+  add_json(command, options);
+  command.add_flag("--quiet", options.quiet, "Print nothing if there is no damage");
+  command.footer("Exit status: 0 no damage, 2 damage, bad usage or bad input.");
 }
 
 }  // namespace msda::replay

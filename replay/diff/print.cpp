@@ -51,19 +51,18 @@ void add_slices(Lines& lines, const Json& slices) {
   for (const Json& pair : slices["equal_batches"]) {
     std::string how;
     for (const Json& gradient : pair["gradients"]) {
-      how += fmt::format(
-          "{}{}: {}", how.empty() ? "" : "; ", gradient["tensor"].get<std::string>(),
-          gradient["different"] == 0
-              ? "the same bits"
-              : fmt::format("{} of {} elements differ", gradient["different"].dump(), gradient["total"].dump()));
+      how += fmt::format("{}{}: {}", how.empty() ? "" : "; ", gradient["tensor"],
+                         gradient["different"] == 0
+                             ? "the same bits"
+                             : fmt::format("{} of {} elements differ", gradient["different"], gradient["total"]));
     }
-    lines.add("    batch {} of A is batch {} of B; recorded {}", pair["a"].dump(), pair["b"].dump(),
+    lines.add("    batch {} of A is batch {} of B; recorded {}", pair["a"], pair["b"],
               how.empty() ? "no gradients" : how);
   }
   for (const auto& [key, name] : {std::pair{"replayed_a", "A"}, {"replayed_b", "B"}}) {
     for (const Json& replay : slices[key]) {
-      lines.add("    {} replayed, mode {}: {} of {} batches have other bits alone", name,
-                replay["mode"].get<std::string>(), replay["different"].size(), replay["batches"].dump());
+      lines.add("    {} replayed, mode {}: {} of {} batches have other bits alone", name, replay["mode"],
+                replay["different"].size(), replay["batches"]);
     }
   }
 }

@@ -202,7 +202,7 @@ TrailOutcome joined_outcome(const std::vector<std::string>& operands, std::vecto
   for (const Json& item : outcome.json["varies"]) {
     constexpr size_t kName = 40;
     const std::string kernel = short_name(item["kernel"].get<std::string>(), kName);
-    outcome.text.add("  {} of {} part first at row {}, {}", item["runs"].dump(), outcomes.size(), item["row"].dump(),
+    outcome.text.add("  {} of {} part first at row {}, {}", item["runs"], outcomes.size(), item["row"],
                      kernel.empty() ? "no launch" : kernel);
   }
   outcome.headline = differ == 0

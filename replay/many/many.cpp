@@ -107,6 +107,12 @@ Json one_by_one(const Options& options, const std::function<Json(const Options&)
   return results;
 }
 
+void print_errors(const std::vector<Outcome>& outcomes) {
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.contains("error")) print_error(text_at(outcome, "error"));
+  }
+}
+
 bool takes_many(const Options& options, const Ranks& ranks) {
   return ranks.count() > 1 || names_several(options.captures);
 }
@@ -129,7 +135,7 @@ std::vector<Json> over_work(const Options& options, const Ranks& ranks, const ch
   Json mine = Json::array();
   for (size_t i = 0; i < shared.size(); ++i) {
     if (shared[i][0] != ranks.rank()) continue;
-    progress.show(fmt::format("{} {} of {}: {}", noun, mine.size() + 1, all, shared[i][1].get<std::string>()));
+    progress.show(fmt::format("{} {} of {}: {}", noun, mine.size() + 1, all, shared[i][1]));
     mine.push_back({{"place", i}, {"result", task(of_one, shared[i][2])}});
   }
   progress.show("");

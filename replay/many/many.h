@@ -28,6 +28,9 @@ bool takes_many(const Options& options, const Ranks& ranks);
 // the message, if the capture could not be read or judged.
 using Outcome = Json;
 
+// Prints the messages of the captures that could not be read or judged.
+void print_errors(const std::vector<Outcome>& outcomes);
+
 // What is done with the outcomes on the first rank. It may change their "status".
 using Report = std::function<void(std::vector<Outcome>&)>;
 // Completes the outcomes, which the first rank has, with work that the ranks do together: all ranks call it.

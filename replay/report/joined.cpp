@@ -179,7 +179,7 @@ Json verdict_of(const Json& captures) {
 
 std::string origin_text(const Json& from) {
   std::vector<std::string> whose;
-  if (from.contains("rank")) whose.push_back(fmt::format("rank {}", from["rank"].get<std::string>()));
+  if (from.contains("rank")) whose.push_back(fmt::format("rank {}", from["rank"]));
   if (from.contains("labels")) {
     const Json& labels = from["labels"];
     whose.push_back(labels.front().get<std::string>());
@@ -191,14 +191,13 @@ std::string origin_text(const Json& from) {
 }
 
 std::string worst_element(const Json& group) {
-  return fmt::format("{}[{}]", group["tensor"].get<std::string>(),
-                     fmt::join(group["worst"]["index"].get<std::vector<int64_t>>(), ","));
+  return fmt::format("{}[{}]", group["tensor"], fmt::join(group["worst"]["index"].get<std::vector<int64_t>>(), ","));
 }
 
 void add_worst(Page& page, const Json& group) {
   const Json& worst = group["worst"];
-  page.labelled("worst", {{fmt::format("{}, invocation {}: {}", worst["capture"].get<std::string>(),
-                                       worst["invocation"].get<int64_t>(), worst_element(group))}});
+  page.labelled("worst",
+                {{fmt::format("{}, invocation {}: {}", worst["capture"], worst["invocation"], worst_element(group))}});
   const auto against = worst["against"].get<std::string>();
   std::string values =
       fmt::format("recorded {}, {} {}", number_text(worst["observed"]), against, number_text(worst["expected"]));
@@ -222,8 +221,8 @@ void add_help(Page& page, const Json& group, const std::string& flags) {
   if (!group.contains("stages")) return;
   const Json& worst = group["worst"];
   page.line(fmt::format("msda-replay stages {} --invocation {}{} --element '{}'",
-                        text::shell_word(worst["capture"].get<std::string>()), worst["invocation"].get<int64_t>(),
-                        flags, worst_element(group)),
+                        text::shell_word(worst["capture"].get<std::string>()), worst["invocation"], flags,
+                        worst_element(group)),
             9);
 }
 
@@ -315,7 +314,7 @@ Page joined_text(const Json& joined, const ReportSettings& settings) {
   Lines lines;
   for (const Json& capture : joined["captures"]) {
     if (capture.contains("error") || !settings.verbose) continue;
-    lines.add("{}: {}", capture["capture"].get<std::string>(), capture["verdict"]["summary"].get<std::string>());
+    lines.add("{}: {}", capture["capture"], capture["verdict"]["summary"]);
   }
   if (!lines.empty()) page.blank();
   page.append(lines);

@@ -345,7 +345,7 @@ Lines element_text(const Json& element) {
   Lines lines;
   std::vector<int64_t> index = element["index"];
   lines.blank();
-  lines.add("  {}[{}]", element["tensor"].get<std::string>(), fmt::join(index, ","));
+  lines.add("  {}[{}]", element["tensor"], fmt::join(index, ","));
   const auto add_row = [&](const std::string& stage, const std::string& component, const std::string& values) {
     lines.add("    {:<24} {:<32}{}", stage, component, values);
   };
