@@ -3,7 +3,6 @@
 namespace msda::tests {
 
 using analysis::Conventions;
-using analysis::Gradient;
 
 TestMaterial::TestMaterial(const Problem& given)
     : problem(given),
@@ -34,17 +33,6 @@ analysis::Report TestMaterial::analyze() const {
   }
   material.replays.insert(material.replays.end(), more.begin(), more.end());
   return analysis::analyze(material, {tolerance, 0});
-}
-
-Gradients faulty(const Problem& problem, Fault fault) {
-  const Naive result = naive(problem, problem.dtype != MSDA_FLOAT64, fault);
-  Gradients gradients;
-  for (const Gradient gradient : analysis::MsdaGradient::kAll) {
-    const size_t i = gradient.place();
-    const auto& exact = result.gradients[i].value;
-    gradients.tensors[i] = OwnedTensor({exact.begin(), exact.end()}, problem.dtype, problem.shape_of(gradient));
-  }
-  return gradients;
 }
 
 }  // namespace msda::tests

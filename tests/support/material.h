@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "analysis/judge/analyze.h"
-#include "tests/support/naive.h"
 #include "tests/support/problem.h"
 
 namespace msda::tests {
@@ -28,8 +27,5 @@ class TestMaterial {
   // Replays and analyzes.
   analysis::Report analyze() const;
 };
-
-// The recorded precision's rounding of what a kernel with a mistake would have computed exactly.
-Gradients faulty(const Problem& problem, Fault fault);
 
 }  // namespace msda::tests

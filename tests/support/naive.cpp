@@ -76,12 +76,11 @@ Sums zeros(size_t count) { return {std::vector<long double>(count, 0), std::vect
 
 }  // namespace
 
-Naive naive(const Problem& problem, bool float_coordinates, Fault fault) {
+Naive naive(const Problem& problem, bool float_coordinates) {
   const Sizes& s = problem.sizes;
   const auto value = problem.value.values(), locations = problem.sampling_locations.values();
   const auto attention = problem.attention_weights.values(), grad_output = problem.grad_output.values();
   Naive result{zeros(grad_output.size()), {zeros(value.size()), zeros(locations.size()), zeros(attention.size())}};
-  bool planted = false;  // the fault of one addend goes into the first that weighs enough to be seen
   for (int64_t b = 0; b < s.B; ++b) {
     for (int64_t q = 0; q < s.Q; ++q) {
       for (int64_t m = 0; m < s.M; ++m) {
@@ -95,28 +94,18 @@ Naive naive(const Problem& problem, bool float_coordinates, Fault fault) {
             if (x.skipped || y.skipped) continue;
             for (int corner = 0; corner < 4; ++corner) {
               const int cx = corner % 2, cy = corner / 2;
-              const bool swapped = fault == Fault::kCornersSwapped && cx != cy;
-              const int rx = swapped ? cy : cx, ry = swapped ? cx : cy;  // the corner read
-              const bool inside = x.pixel[rx] >= 0 && y.pixel[ry] >= 0;
-              const int64_t offset = fault == Fault::kLevelOffset && l > 0 ? start - 1 : start;
-              const int64_t pixel = inside ? offset + y.pixel[ry] * width + x.pixel[rx] : 0;
-              int times = 1;
-              if (!planted && inside && x.weight[cx] * y.weight[cy] > 0.2L) {
-                planted = true;
-                times = fault == Fault::kAddendLost ? 0 : fault == Fault::kAddendTwice ? 2 : 1;
-              }
+              const bool inside = x.pixel[cx] >= 0 && y.pixel[cy] >= 0;
+              const int64_t pixel = inside ? start + y.pixel[cy] * width + x.pixel[cx] : 0;
               for (int64_t d = 0; d < s.D; ++d) {
                 const auto row = static_cast<size_t>(((b * s.Q + q) * s.M + m) * s.D + d);
                 const auto source = static_cast<size_t>(((b * s.S() + pixel) * s.M + m) * s.D + d);
                 const long double v = inside ? value[source] : 0, go = grad_output[row];
-                const long double a = fault == Fault::kNoAttention ? 1 : attention[at];
-                const long double wx = fault == Fault::kNoWeights ? 1 : x.weight[cx];
-                const long double wy = fault == Fault::kNoWeights ? 1 : y.weight[cy];
+                const long double a = attention[at], wx = x.weight[cx], wy = y.weight[cy];
                 accumulate(result.output, row, a * wx * wy * v);
                 accumulate(result.gradients[2], at, go * wx * wy * v);
                 accumulate(result.gradients[1], 2 * at, go * a * x.slope[cx] * wy * v);
                 accumulate(result.gradients[1], 2 * at + 1, go * a * wx * y.slope[cy] * v);
-                for (int i = 0; inside && i < times; ++i) accumulate(result.gradients[0], source, go * a * wx * wy);
+                if (inside) accumulate(result.gradients[0], source, go * a * wx * wy);
               }
             }
           }

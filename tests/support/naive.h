@@ -25,18 +25,7 @@ struct NaiveAxis {
 };
 NaiveAxis locate(const analysis::Conventions& conventions, double location, int32_t side, bool float_coordinates);
 
-// Mistakes that a kernel can have.
-enum class Fault {
-  kNone,
-  kCornersSwapped,  // reads, and writes to, (y0,x1) where (y1,x0) is meant, and the other way round
-  kLevelOffset,     // takes every level but the first for one pixel earlier
-  kNoAttention,     // forgets the attention weight
-  kNoWeights,       // forgets the interpolation weights
-  kAddendLost,      // leaves one corner of one sample out of grad_value
-  kAddendTwice      // adds it twice
-};
-
 // `float_coordinates`: pixel coordinates, which decide the cell, as the dialect's formula gives them in float32.
-Naive naive(const Problem& problem, bool float_coordinates, Fault fault = Fault::kNone);
+Naive naive(const Problem& problem, bool float_coordinates);
 
 }  // namespace msda::tests

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
-from support.operators import EXACT, OPERATORS, invocation, operator  # noqa: F401
+from support.operators import EXACT, OPERATORS, invocation, operator, whole  # noqa: F401
 from support.run_results import causes_of, judged, mistakes_of  # noqa: F401
+
+from msda_replay import Result
 
 
 def whys(call):
@@ -37,6 +39,16 @@ def test_a_flipped_sign_is_named(operator, judged):
             finding = next(finding for finding in call["findings"] if finding["cause"] == "implementation_error")
             assert "its sign were flipped" in finding["evidence"]["as_if"]
             assert tuple(finding["index"]) == largest(calls[variants.index(variant)].outputs[gradient])
+
+
+def test_a_flipped_sign_of_the_reference_is_named(operator, judged):
+    for gradient in operator.gradients:
+        variants, calls = planted(operator, gradient, at_the_largest(lambda x: -x))
+        for variant, call in zip(variants, calls):
+            call.results, call.outputs = {"torch": Result(call.outputs, "reference")}, operator.recorded(variant).outputs
+        for variant, call in zip(variants, judged(list(calls))):
+            assert mistakes_of(call) == {(gradient, "implementation_error", "reference"): 1}, variant
+            assert call["verdict"]["at_fault"] == "reference"
 
 
 def test_a_wrong_fourth_digit_is_named(operator, judged):
@@ -89,6 +101,25 @@ def test_a_lost_and_a_doubled_addend_are_named(operator, judged, rng, kind, word
         assert mistakes_of(call) == counts
     named = sum("the contribution of " in whys(call) and words in whys(call) for call in results)
     assert named >= 0.3 * sum(changed[operator.summed].any() for changed in touched)
+
+
+@pytest.mark.parametrize("step, change, words", [
+    ("weights", lambda weights, s, rng: weights[:, [0, 2, 1, 3]], "the corners (y0,x1) and (y1,x0) were swapped"),
+    ("weights", lambda weights, s, rng: np.ones_like(weights), "the interpolation weights were not multiplied in"),
+    ("location_attention", lambda attention, s, rng: np.ones_like(attention), "the attention weight were not multiplied in"),
+    ("value_attention", lambda attention, s, rng: np.ones_like(attention), "the attention weights were not multiplied in"),
+    ("starts", lambda starts, s, rng: np.maximum(starts - 1, 0), "it read one pixel early"),
+])
+def test_a_wrong_step_of_msda_is_named(judged, rng, step, change, words):
+    """In kernels of all conventions, throughout."""
+    msda = OPERATORS["msda"]
+    for conventions in msda.conventions:
+        problem, _ = msda.random(conventions, rng, place=msda.places[0], shape=(1, 12, 1, 2, 4, ((7, 5), (3, 9))))
+        values = msda.subject.backward(problem, *whole(step, change)(conventions, EXACT, problem, rng))
+        call = judged(invocation(problem, conventions, values))
+        assert call["verdict"]["at_fault"] == "observed" and {key[1:] for key in mistakes_of(call)} == {("implementation_error", "observed")}
+        named = sum(words in finding["evidence"].get("as_if", ()) for finding in call["findings"])
+        assert named > 10, conventions
 
 
 def conventions_that_differ():

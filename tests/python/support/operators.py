@@ -14,6 +14,7 @@ from msda_replay import Invocation
 
 sys.path.append(str(SOURCE / "tests"))
 from campaign import grid_sample, interpolate, msda, roi_align, scatter_add  # noqa: E402
+from campaign.planting import whole  # noqa: E402, F401
 from campaign.rounding import round_to  # noqa: E402
 from campaign.steps import EXACT, Arithmetic  # noqa: E402
 from campaign.subjects import SUBJECTS  # noqa: E402
