@@ -292,15 +292,17 @@ TEST(Screen, TellsCausesApart) {
   EXPECT_EQ(stress::cause_of(at_zero, id, a, b), analysis::Cause::kBorderClamp);
 }
 
+class Stress : public testing::Test {
+ protected:
+  Problem problem =
+      make_problem({.Q = 200, .levels = {{32, 32}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, true}, MSDA_FLOAT32, 1);
+  analysis::MsdaCall call = problem.call();
+  stress::Plan plan = plan_of(call, call.arithmetics()[1], {1e-5, 1e-3},
+                              {"normal(0,1)", "uniform(0,1)", "softmax(1,2)", "uniform(0,1)"});
+};
+
 // The same runs give the same result on any number of threads, in one go or two.
-TEST(Stress, DependsOnThePlanAlone) {
-  Sizes sizes;
-  sizes.Q = 200;
-  sizes.levels = {{32, 32}};
-  const Problem problem = make_problem(sizes, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, true}, MSDA_FLOAT32, 1);
-  const auto call = problem.call();
-  const stress::Plan plan = plan_of(call, call.arithmetics()[1], {1e-5, 1e-3},
-                                    {"normal(0,1)", "uniform(0,1)", "softmax(1,2)", "uniform(0,1)"});
+TEST_F(Stress, DependsOnThePlanAlone) {
   const auto tally_of = [&](int threads, const std::vector<int64_t>& parts) {
     stress::Tally tally;
     stress::Effort effort;
@@ -323,14 +325,7 @@ TEST(Stress, DependsOnThePlanAlone) {
   EXPECT_LE(std::get<5>(entry)[1], std::get<5>(entry)[0]);
 }
 
-TEST(Stress, ListsTheRunsThatFail) {
-  Sizes sizes;
-  sizes.Q = 200;
-  sizes.levels = {{32, 32}};
-  const Problem problem = make_problem(sizes, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, true}, MSDA_FLOAT32, 1);
-  const auto call = problem.call();
-  const stress::Plan plan = plan_of(call, call.arithmetics()[1], {1e-5, 1e-3},
-                                    {"normal(0,1)", "uniform(0,1)", "softmax(1,2)", "uniform(0,1)"});
+TEST_F(Stress, ListsTheRunsThatFail) {
   stress::Tally tally;
   stress::Effort effort;
   effort.width = 1;  // one batch would do
@@ -355,7 +350,7 @@ TEST(Stress, ListsTheRunsThatFail) {
 }
 
 // How often coordinates cross a boundary, against the number of generator outputs that do, counted one by one.
-TEST(Stress, CrossesBoundariesAsOftenAsTheGeneratorsOutputsDo) {
+TEST(Coordinates, CrossBoundariesAsOftenAsTheGeneratorsOutputsDo) {
   constexpr int32_t kSide = 64;
   // In each binade below 1/4 the outputs of the generator near the boundaries, found by trying neighbours.
   double crossing = 0;
@@ -399,7 +394,7 @@ TEST(Stress, CrossesBoundariesAsOftenAsTheGeneratorsOutputsDo) {
 }
 
 // grid_sample has no screen; its runs differ by the order of additions alone, or by float32 against float64.
-TEST(Stress, SimulatesGridSample) {
+TEST(GridSample, IsSimulated) {
   analysis::GridSampleCall call;
   call.N = 2;
   call.C = 3;

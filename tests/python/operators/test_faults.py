@@ -16,11 +16,17 @@ def largest(array):
     return np.unravel_index(np.abs(array).argmax(), array.shape)
 
 
-def planted(operator, gradient, change, *types):
-    """Variants in which a gradient is not 0, and their calls with that gradient changed."""
+def planted(operator, gradient, change, *types, side="alone"):
+    """Variants in which a gradient is not 0, and their calls with that gradient changed: the recorded one, alone or beside a right
+    reference, or the reference's."""
     calls = [(variant, call) for variant, call in zip(operator.typed(*types), operator.all_recorded(*types)) if np.any(call.outputs[gradient])]
-    for _, call in calls:
+    for variant, call in calls:
+        right = operator.recorded(variant).outputs
         call.outputs[gradient][...] = change(call.outputs[gradient])
+        if side == "reference":
+            call.outputs, right = right, call.outputs
+        if side != "alone":
+            call.results = {"torch": Result(right, "reference")}
     return zip(*calls)
 
 
@@ -31,24 +37,24 @@ def at_the_largest(change):
     return everywhere_else_the_same
 
 
-def test_a_flipped_sign_is_named(operator, judged):
+SIDES = pytest.mark.parametrize("side", ["alone", "observed", "reference"])
+
+
+def expect_one(call, gradient, cause, side, variant):
+    at_fault = side.replace("alone", "observed")
+    assert mistakes_of(call) == {(gradient, cause, at_fault): 1}, variant
+    assert call["verdict"]["at_fault"] == at_fault, variant
+    return next(finding for finding in call["findings"] if finding["cause"] == cause)
+
+
+@SIDES
+def test_a_flipped_sign_is_named(operator, judged, side):
     for gradient in operator.gradients:
-        variants, calls = planted(operator, gradient, at_the_largest(lambda x: -x))
+        variants, calls = planted(operator, gradient, at_the_largest(lambda x: -x), side=side)
         for variant, call in zip(variants, judged(list(calls))):
-            assert mistakes_of(call) == {(gradient, "implementation_error", "observed"): 1}, variant
-            finding = next(finding for finding in call["findings"] if finding["cause"] == "implementation_error")
+            finding = expect_one(call, gradient, "implementation_error", side, variant)
             assert "its sign were flipped" in finding["evidence"]["as_if"]
-            assert tuple(finding["index"]) == largest(calls[variants.index(variant)].outputs[gradient])
-
-
-def test_a_flipped_sign_of_the_reference_is_named(operator, judged):
-    for gradient in operator.gradients:
-        variants, calls = planted(operator, gradient, at_the_largest(lambda x: -x))
-        for variant, call in zip(variants, calls):
-            call.results, call.outputs = {"torch": Result(call.outputs, "reference")}, operator.recorded(variant).outputs
-        for variant, call in zip(variants, judged(list(calls))):
-            assert mistakes_of(call) == {(gradient, "implementation_error", "reference"): 1}, variant
-            assert call["verdict"]["at_fault"] == "reference"
+            assert tuple(finding["index"]) == largest(operator.recorded(variant).outputs[gradient])
 
 
 def test_a_wrong_fourth_digit_is_named(operator, judged):
@@ -58,12 +64,14 @@ def test_a_wrong_fourth_digit_is_named(operator, judged):
             assert mistakes_of(call) == {(gradient, "implementation_error", "observed"): 1}, variant
 
 
+@SIDES
 @pytest.mark.parametrize("written", [np.nan, np.inf])
-def test_what_is_not_finite_is_named(operator, judged, written):
+def test_what_is_not_finite_is_named(operator, judged, written, side):
     for gradient in operator.gradients:
-        variants, calls = planted(operator, gradient, at_the_largest(lambda x: written))
+        variants, calls = planted(operator, gradient, at_the_largest(lambda x: written), side=side)
         for variant, call in zip(variants, judged(list(calls))):
-            assert mistakes_of(call) == {(gradient, "non_finite", "observed"): 1}, variant
+            finding = expect_one(call, gradient, "non_finite", side, variant)
+            assert finding["evidence"]["first"] == f"{'results/reference' if side == 'reference' else 'outputs'}/{gradient}"
 
 
 @pytest.mark.parametrize("change", [lambda x: -x, lambda x: 2 * x, lambda x: x * 1.001, lambda x: 0 * x], ids=["sign", "twice", "fourth digit", "zeros"])
@@ -84,6 +92,24 @@ def test_a_buffer_that_was_not_zeroed_is_named(operator, judged):
         call.outputs[operator.summed] += 3
     for variant, call in zip(variants, judged(calls)):
         assert set(mistakes_of(call)) == {(operator.summed, "uninitialized_output", "observed")}, variant
+
+
+@pytest.mark.parametrize("held, places, cause", [(123.5, lambda flat: np.arange(flat.size // 2, flat.size), "uninitialized_output"),
+                                                 (0, lambda flat: np.abs(flat).argmax(), "implementation_error")])
+def test_elements_that_were_not_written_are_named(operator, judged, held, places, cause):
+    """They have what the buffer held; but a 0 may have been written."""
+    names, facts = operator.unheld
+    for gradient in operator.gradients:
+        calls = [operator.recorded(variant, **facts) for variant in operator.variants if variant.startswith(names)]
+        calls = [call for call in calls if np.any(call.outputs[gradient])]
+        for call in calls:
+            call.outputs_before = {gradient: np.full_like(call.outputs[gradient], held)}
+            flat = call.outputs[gradient].reshape(-1)
+            flat[places(flat)] = held
+        for call in judged(calls):
+            assert set(mistakes_of(call)) == {(gradient, cause, "observed")}
+            kinds = {finding["evidence"].get("kind") for finding in call["findings"] if finding["cause"] == cause}
+            assert kinds == {"unwritten" if held else None}
 
 
 @pytest.mark.parametrize("kind, words", [("addend_lost", "were missing"), ("addend_twice", "were added twice")])
