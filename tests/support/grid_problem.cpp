@@ -30,9 +30,7 @@ GridProblem make_grid_problem(const Variant& variant, msda_dtype dtype, uint64_t
                               double reach) {
   std::mt19937_64 random(seed);
   const auto numbers = [&](std::vector<int64_t> shape, double low, double high) {
-    int64_t count = 1;
-    for (const int64_t size : shape) count *= size;
-    std::vector<double> values(static_cast<size_t>(count));
+    std::vector<double> values(static_cast<size_t>(kernels::elements_of(shape)));
     for (double& value : values) value = std::uniform_real_distribution(low, high)(random);
     return OwnedTensor(values, dtype, shape);
   };

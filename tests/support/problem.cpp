@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 
@@ -15,29 +14,6 @@ namespace msda::tests {
 
 using analysis::Conventions;
 using analysis::Gradient;
-
-namespace {
-
-size_t element_size(msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-    case MSDA_BFLOAT16:
-      return 2;
-    case MSDA_FLOAT32:
-    case MSDA_INT32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
-int64_t count_of(const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
-
-}  // namespace
 
 int64_t Sizes::S() const {
   int64_t pixels = 0;
@@ -53,7 +29,7 @@ OwnedTensor& OwnedTensor::operator=(const OwnedTensor& owned_tensor) {
 }
 
 OwnedTensor::OwnedTensor(const std::vector<double>& values, msda_dtype dtype, const std::vector<int64_t>& shape) {
-  EXPECT_EQ(static_cast<int64_t>(values.size()), count_of(shape));
+  EXPECT_EQ(static_cast<int64_t>(values.size()), kernels::elements_of(shape));
   *this = for_result(dtype, shape);
   for (size_t i = 0; i < values.size(); ++i) set(static_cast<int64_t>(i), values[i]);
 }
@@ -61,31 +37,23 @@ OwnedTensor::OwnedTensor(const std::vector<double>& values, msda_dtype dtype, co
 OwnedTensor OwnedTensor::for_result(msda_dtype dtype, const std::vector<int64_t>& shape) {
   OwnedTensor tensor;
   // A byte more than needed, so that an empty tensor has data too.
-  tensor.memory.assign(static_cast<size_t>(count_of(shape)) * element_size(dtype) + 1, std::byte{0x5a});
+  tensor.memory.assign(static_cast<size_t>(kernels::elements_of(shape) * kernels::bytes_of(dtype)) + 1,
+                       std::byte{0x5a});
   tensor.view = {tensor.memory.data(), dtype, shape};
   return tensor;
 }
 
 std::span<const std::byte> OwnedTensor::bytes() const {
-  return {memory.data(), static_cast<size_t>(view.elements()) * element_size(view.dtype)};
+  return {memory.data(), static_cast<size_t>(view.elements() * kernels::bytes_of(view.dtype))};
 }
 
 void OwnedTensor::set(int64_t flat, double value) {
-  std::byte* at = memory.data() + static_cast<size_t>(flat) * element_size(view.dtype);
-  const auto put = [at](auto stored) { std::memcpy(at, &stored, sizeof stored); };
-  switch (view.dtype) {
-    case MSDA_FLOAT16:
-      return put(kernels::narrow<kernels::Float16>(value));
-    case MSDA_BFLOAT16:
-      return put(kernels::narrow<kernels::BFloat16>(value));
-    case MSDA_FLOAT32:
-      return put(static_cast<float>(value));
-    case MSDA_FLOAT64:
-      return put(value);
-    case MSDA_INT32:
-      return put(static_cast<int32_t>(value));
-    case MSDA_INT64:
-      return put(static_cast<int64_t>(value));
+  if (view.dtype == MSDA_INT32) {
+    reinterpret_cast<int32_t*>(memory.data())[flat] = static_cast<int32_t>(value);
+  } else if (view.dtype == MSDA_INT64) {
+    reinterpret_cast<int64_t*>(memory.data())[flat] = static_cast<int64_t>(value);
+  } else {
+    analysis::store(memory.data(), view.dtype, flat, value);
   }
 }
 
@@ -139,7 +107,7 @@ Problem make_problem(const Sizes& sizes, const Conventions& conventions, msda_dt
   problem.conventions = conventions;
   problem.dtype = dtype;
   const auto draw = [&](const std::vector<int64_t>& shape, auto&& next) {
-    std::vector<double> values(static_cast<size_t>(count_of(shape)));
+    std::vector<double> values(static_cast<size_t>(kernels::elements_of(shape)));
     for (double& value : values) value = next();
     return OwnedTensor(values, dtype, shape);
   };
