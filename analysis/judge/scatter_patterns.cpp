@@ -170,7 +170,7 @@ class WrongSums {
   // Where both are 0, nothing is shown.
   template <class Pair>
   bool are_explained(size_t count, Pair&& pair_of) const {
-    constexpr double kFewest = 8, kBits = 50;  // of one in 10^15 by chance
+    constexpr double kFewest = 8, kLeastBits = 50;  // of one in 10^15 by chance
     size_t shown = 0, explained = 0, without = 0;
     for (size_t i = 0; i < count; ++i) {
       const std::optional<std::pair<double, double>> values = pair_of(i);
@@ -181,7 +181,7 @@ class WrongSums {
       if (10 * (shown - explained) > count) return false;
     }
     const auto matches = static_cast<double>(explained);
-    return 5 * without <= 2 * count && 10 * explained >= 9 * shown && matches >= kFewest && matches * bits_ >= kBits;
+    return 5 * without <= 2 * count && 10 * explained >= 9 * shown && matches >= kFewest && matches * bits_ >= kLeastBits;
   }
   template <class CameFrom>
   bool are_explained(CameFrom&& came_from) const {

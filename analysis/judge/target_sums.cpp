@@ -27,13 +27,13 @@ std::vector<int64_t> some_of(const std::vector<ElementRun>& runs, int64_t elemen
 TargetSums::TargetSums(const Call& call, Gradient gradient, const std::vector<int64_t>& flats)
     : gradient_(gradient), additions_(call.additions(gradient)) {
   if (additions_ == nullptr || call.samples_of_family() > kMostSamples) return;
-  FactorArithmetic exact = additions_->arithmetics().front();
+  FactorArithmetic exact = additions_->factor_arithmetics().front();
   exact.type = MSDA_FLOAT64;
   for (const int64_t flat : flats) {
     const int64_t family = call.family_of(gradient, flat), target = call.weights_of(gradient, flat);
     if (families_.size() == kMostFamilies && !families_.contains(family)) continue;
     if (!families_.contains(family)) {
-      families_[family] = additions_->addends(family, exact);
+      families_[family] = additions_->shared_addends(family, exact);
     }
     const std::vector<int64_t> elements = additions_->elements_of(target);
     const auto at = std::ranges::find(elements, flat);

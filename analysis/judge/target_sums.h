@@ -49,7 +49,7 @@ class TargetSums {
   std::vector<Addend> addends_of(const Additions& additions, const Sum& sum) const;
 
   Gradient gradient_;
-  std::unique_ptr<Additions> additions_;
+  std::shared_ptr<const Additions> additions_;
   std::map<int64_t, std::vector<SharedAddend>> families_;
   std::vector<Sum> sums_;
 };

@@ -100,7 +100,7 @@ std::string SamplingCall::text_of_addend(int64_t sample, size_t tap) const {
 }
 
 std::vector<Mistake> SamplingCall::pixel_mistakes(const ElementId& id, const Element& exact, const Precision& precision,
-                                                  Cache& cache, const char* factors) const {
+                                                  Cache& cache, const char* factors_name) const {
   const SampledPixel at = pixel_at(without_channel(id.flat, image_step));
   const auto found = contributions(cache, at.family, precision);
   std::vector<Mistake> mistakes;
@@ -114,7 +114,7 @@ std::vector<Mistake> SamplingCall::pixel_mistakes(const ElementId& id, const Ele
     without_factors += addend.weight * go;
     without_weights += go * factor;
   }
-  if (has_factors()) mistakes.push_back({fmt::format("the {} were not multiplied in", factors), without_factors});
+  if (has_factors()) mistakes.push_back({fmt::format("the {} were not multiplied in", factors_name), without_factors});
   mistakes.push_back({"the interpolation weights were not multiplied in", without_weights});
   mistakes.push_back({"everything were added twice", 2 * exact.value});
   return mistakes;
