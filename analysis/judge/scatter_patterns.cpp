@@ -181,7 +181,8 @@ class WrongSums {
       if (10 * (shown - explained) > count) return false;
     }
     const auto matches = static_cast<double>(explained);
-    return 5 * without <= 2 * count && 10 * explained >= 9 * shown && matches >= kFewest && matches * bits_ >= kLeastBits;
+    return 5 * without <= 2 * count && 10 * explained >= 9 * shown && matches >= kFewest &&
+           matches * bits_ >= kLeastBits;
   }
   template <class CameFrom>
   bool are_explained(CameFrom&& came_from) const {

@@ -95,13 +95,19 @@ class Comparer {
   void compare_facts(const std::string& section, const Facts& a, const Facts& b) {
     result_.facts += count_names(a, b);
     for (Difference& difference : differing_facts(section, a, b)) {
-      difference.invocations = invocations_;
+      set_invocation(difference);
       result_.notes.push_back(std::move(difference));
     }
   }
 
-  void add(const std::string& section, Difference difference) {
+  void set_invocation(Difference& difference) const {
     difference.invocations = invocations_;
+    difference.kernel = kernel_;
+    difference.label = label_;
+  }
+
+  void add(const std::string& section, Difference difference) {
+    set_invocation(difference);
     difference.section = section;
     // What a buffer held before is often left over from other work, and is overwritten. If it is not, outputs differ.
     difference.may_decide = section == "outputs_before";
@@ -140,6 +146,8 @@ class Comparer {
     ++result_.invocations;
     invocations_ = {id_a, id_b};
     const capture::Invocation a = a_.reader.invocation(id_a), b = b_.reader.invocation(id_b);
+    kernel_ = a.facts.kernel;
+    label_ = a.facts.label;
     compare_seeds(id_a, id_b);
     compare_facts("code", {{"kernel", a.facts.kernel}, {"kernel_digest", a.facts.kernel_digest}},
                   {{"kernel", b.facts.kernel}, {"kernel_digest", b.facts.kernel_digest}});
@@ -180,6 +188,7 @@ class Comparer {
   const Operand &a_, &b_;
   Differences result_;
   std::optional<std::pair<int64_t, int64_t>> invocations_;
+  std::string kernel_, label_;  // of the invocation of A
   std::vector<capture::Seed> seeds_a_, seeds_b_;
   std::set<std::string> reported_seeds_;
 };

@@ -25,7 +25,8 @@ struct Difference {
     std::optional<uint64_t> max_ulp;
   };
   std::optional<Elements> elements = {};
-  bool may_decide = false;  // for a note: later numbers, or other programs', may depend on it
+  bool may_decide = false;              // for a note: later numbers, or other programs', may depend on it
+  std::string kernel = {}, label = {};  // of A's invocation, if it belongs to one; "": not recorded
 };
 
 struct Differences {

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "analysis/causes/finding.h"
+#include "recorder/text/demangle.h"
 #include "recorder/text/words.h"
+#include "replay/survey/kernel_name.h"
 #include "replay/survey/verdict.h"
 
 namespace msda::replay {
@@ -30,6 +32,15 @@ std::string where(const Difference& difference) {
   const auto [a, b] = *difference.invocations;
   const std::string ids = a == b ? fmt::format("invocation {}", a) : fmt::format("invocations {} and {}", a, b);
   return fmt::format("{}, {}", ids, difference.section);
+}
+
+// Returns what the invocation is: "aten::index_put, Sequential.0". Empty if nothing is known of it.
+std::string call_of(const Difference& difference) {
+  constexpr size_t kColumns = 50;
+  std::vector<std::string> known;
+  if (!difference.kernel.empty()) known.push_back(short_name(text::demangled(difference.kernel), kColumns));
+  if (!difference.label.empty()) known.push_back(difference.label);
+  return fmt::format("{}", fmt::join(known, ", "));
 }
 
 void add_difference(Lines& lines, const Difference& difference) {
@@ -123,7 +134,8 @@ void add_found(Lines& lines, const Differences& differences) {
     if (where(difference) != section) {
       section = where(difference);
       shown_here = 0;
-      lines.add("  {}", section);
+      const std::string call = call_of(difference);
+      lines.add("  {}{}", section, call.empty() ? "" : fmt::format(" of {}", call));
     }
     if (++shown_here <= kMostShown) add_difference(lines, difference);
     if (shown_here == kMostShown + 1) lines.add("    ... and more; --json has all");
@@ -156,6 +168,8 @@ std::string headline_of_captures(const Differences& differences) {
 Json difference_json(const Difference& difference) {
   Json json;
   if (difference.invocations) json["invocations"] = {difference.invocations->first, difference.invocations->second};
+  if (!difference.kernel.empty()) json["kernel"] = difference.kernel;
+  if (!difference.label.empty()) json["label"] = difference.label;
   json["section"] = difference.section;
   json["name"] = difference.name;
   json["a"] = difference.a;

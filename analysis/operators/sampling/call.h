@@ -142,8 +142,8 @@ struct SamplingCall : Call, Additions, Stages, Kernels, Forward, Hypotheses, Sam
   virtual std::shared_ptr<SamplingCall> copy() const = 0;
   // Returns the addends of an element of the image's gradient in the call's own arithmetic.
   std::vector<double> image_addends(int64_t flat, Cache& cache) const;
-  // Returns mistakes in the sum of an element of the image's gradient. `factors_name`: what the factors are called, if there
-  // are any.
+  // Returns mistakes in the sum of an element of the image's gradient. `factors_name`: what the factors are called, if
+  // there are any.
   std::vector<Mistake> pixel_mistakes(const ElementId& id, const Element& exact, const Precision& precision,
                                       Cache& cache, const char* factors_name) const;
   virtual std::string text_of_contribution(int64_t sample, size_t tap) const = 0;  // "sample 3"

@@ -61,7 +61,20 @@ def test_the_first_divergence_comes_first(diff, replay, tmp_path, rng):
     later = [difference for difference in result["differences"] if difference["invocations"] == [2, 2]]
     assert later[0]["section"] == "inputs" and later[0]["name"] == "value"
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
-    assert text.startswith("Different; the first divergence is in invocation 1, outputs: grad_value")
+    assert text.startswith("Different; the first divergence is in invocation 1, outputs: grad_value\n  invocation 1, outputs\n")
+
+
+def test_the_call_that_differs_is_named(diff, replay, tmp_path, rng):
+    problem = make_problem(rng)
+    call = call_of(problem)
+    for name, factor in (("a", 1), ("b", 2)):
+        outputs = {tensor: grad * np.float32(factor) for tensor, grad in call.outputs.items()}
+        more = {"kernel": "_ZN3one3twoIfEEvPf", "facts": {"label": "Sequential.0"}}
+        write_capture(tmp_path / f"{name}.h5", [Invocation(inputs=problem, outputs=outputs, dialect="deformable_detr", **more)])
+    first = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["first"]
+    assert (first["kernel"], first["label"]) == ("_ZN3one3twoIfEEvPf", "Sequential.0")
+    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
+    assert "\n  invocation 0, outputs of one::two<float>, Sequential.0\n" in text
 
 
 def test_seeds_environment_and_libraries(diff, tmp_path, rng):
@@ -126,7 +139,7 @@ def test_other_facts_leave_captures_equal(diff, replay, tmp_path, rng):
     assert not diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["same_numbers"]
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
     assert text.startswith("Different; the first divergence is in invocation 0, outputs: y\n")
-    assert text.index("\n  differs before, and may be why\n    libraries, libtorch.so: ") < text.index("\n  invocation 0, outputs\n") and "\n  differs, and decides no number\n    machine, host: 2.11" in text
+    assert text.index("\n  differs before, and may be why\n    libraries, libtorch.so: ") < text.index("\n  invocation 0, outputs of k\n") and "\n  differs, and decides no number\n    machine, host: 2.11" in text
 
 
 @pytest.mark.parametrize("a, b, may_decide", [
