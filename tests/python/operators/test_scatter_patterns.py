@@ -127,3 +127,11 @@ def test_a_source_that_was_read_as_if_contiguous(operator, judged):
     right = re.compile(r"grad_output, whose axes lie in memory in the order [\d ]+, had been read as if it were contiguous"
                        if operator.name != "scatter_add" else r"axes \d and \d were swapped")  # its channels stay what they are
     assert all(right.fullmatch(name) or name == "" for name in names) and names and 4 * names.count("") <= len(names)
+
+
+@pytest.mark.parametrize("change", [lambda array: array + RNG(3).standard_normal(array.shape), lambda array: RNG(4).permutation(array.ravel()),
+                                    lambda array: np.where(RNG(5).uniform(size=array.shape) < 0.5, array * 2, array / 3),
+                                    lambda array: RNG(6).integers(0, 3, array.shape)], ids=["noise", "shuffled", "two factors", "few values"])
+def test_nothing_is_named_without_a_pattern(operator, judged, change):
+    names = names_of(operator, judged, recorded(operator, lambda array, axis: change(array).reshape(array.shape).astype(array.dtype)))
+    assert names and set(names) <= {"", None}
