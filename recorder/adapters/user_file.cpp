@@ -338,10 +338,10 @@ std::vector<Json> with_types(const Node& node) {
 Json with_members_of_another(const Node& adapter, const Json& before) {
   const auto like = adapter.find("like");
   if (!like) return adapter.json();
-  const auto other = std::ranges::find_if(
+  const auto named = std::ranges::find_if(
       before, [&](const Json& json) { return json.is_object() && json.value("name", Json()) == like->text(); });
-  if (other == before.end()) like->fail("is \"" + like->text() + "\", and no adapter before it has that name");
-  Json whole = *other;
+  if (named == before.end()) like->fail("is \"" + like->text() + "\", and no adapter before it has that name");
+  Json whole = *named;
   whole.update(adapter.json());
   whole.erase("like");
   return whole;

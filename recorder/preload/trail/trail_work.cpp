@@ -125,7 +125,7 @@ void Trail::begin_work(Work& work) {
   const RowPart read{0, work.read};
   if (work.kind == Row::kCopyOut && work.is_digested)
     digests_.add(*work.row, {&read, 1}, current_context(), work.stream);
-  // A copy from the host or to it may tell the host that the stream is done.
+  // A copy from the host or to it may show the host that the stream is done.
   const bool is_within = work.kind == Row::kSet || work.kind == Row::kCopyWithin;
   if (!is_within || work.is_waited_for || !work.is_digested ||
       digests_.must_flush_before(ranges, current_context(), work.stream)) {

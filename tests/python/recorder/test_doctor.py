@@ -69,7 +69,7 @@ def test_the_driver_and_cupti():
 
 
 def test_kernels_for_gpus():
-    """Of a libmsda with them, and of one without; with no driver, one that can run them, and one that is older than they are."""
+    """What doctor says: a libmsda with kernels, and one without; with no driver, one that can run them, and one that is older than they are."""
     version = subprocess.run([REPLAY, "--version"], capture_output=True, text=True).stdout
     built = re.search(r"^CUDA: built with (\d+)(.*)$", version, re.M)
     old = {"MSDA_STAND_IN_VERSION": f"{int(built[1]) - 1 if built else 12}080"}
