@@ -77,4 +77,13 @@ class Additions {
   virtual double start(int64_t /*flat*/, double before) const { return before; }
 };
 
+// Returns what is known of the kernel. A call that was recorded as an operator of PyTorch's, "aten::index_put", may
+// have run on a CPU or a GPU, in one thread or in many.
+inline KnownAdditions known_additions(const Additions& additions, std::string_view kernel) {
+  KnownAdditions known = additions.known(kernel);
+  if (kernel.starts_with("aten::") || kernel.starts_with("torchvision::"))
+    known.text = "recorded as an operator of PyTorch's: which threads add what is not known";
+  return known;
+}
+
 }  // namespace msda::analysis

@@ -93,7 +93,7 @@ struct OrderMaterial {
   std::string kernel;      // its name, or empty
   // Null if the operator does not list them; then there are no orders.
   std::shared_ptr<const Additions> additions = call.additions(gradient);
-  KnownAdditions known = additions ? additions->known(kernel) : KnownAdditions{};
+  KnownAdditions known = additions ? known_additions(*additions, kernel) : KnownAdditions{};
 
   // Returns what the sum of an element begins with.
   double start_of(int64_t flat) const { return additions->start(flat, before ? before.at(flat) : 0); }

@@ -1,10 +1,11 @@
-"""Records two runs of the training."""
+"""Records the training in a capture: python3 record.py FILE"""
+
+import sys
 
 import msda_replay
 import torch
 from train import train
 
-for capture in ("a.h5", "b.h5"):
-    torch.manual_seed(0)
-    with msda_replay.record(capture):
-        train(steps=10)
+torch.manual_seed(0)
+with msda_replay.record(sys.argv[1]):
+    train(steps=10)

@@ -124,7 +124,7 @@ bool are_surveys(const DiffOptions& options, const Named& name_a, const Named& n
 
 int diff_surveys(const DiffOptions& options, const capture::IsolatedReader& a, const capture::IsolatedReader& b) {
   SurveyDifferences differences = find_survey_differences(survey_of(a.path()), survey_of(b.path()));
-  differences.runs = differing_runs(a.run(), b.run(), differences.facts);
+  differences.runs = differing_runs(a, b, differences.facts);
   print_result(survey_differences_text(differences, options.quiet), options.json, "diff-survey",
                survey_differences_json(options.a, options.b, differences));
   return differences.found.empty() ? 0 : kDrift;

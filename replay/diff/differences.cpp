@@ -80,7 +80,7 @@ class Comparer {
   Comparer(const Operand& a, const Operand& b) : a_(a), b_(b) {}
 
   Differences run() {
-    result_.notes = differing_runs(a_.reader.run(), b_.reader.run(), result_.facts);
+    result_.notes = differing_runs(a_.reader, b_.reader, result_.facts);
     seeds_a_ = a_.reader.seeds();
     seeds_b_ = b_.reader.seeds();
     Pairs pairs = pair_invocations(a_, b_);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -82,7 +83,15 @@ Facts without_process(Facts facts) {
   return facts;
 }
 
-Facts arguments_of(const capture::Run& run) { return {{"argv", fmt::format("{}", fmt::join(run.argv, " "))}}; }
+// Says "CAPTURE" for an argument that names the capture itself: each run has its own.
+Facts arguments_of(const capture::IsolatedReader& reader) {
+  std::vector<std::string> arguments = reader.run().argv;
+  for (std::string& argument : arguments) {
+    const std::filesystem::path name = std::filesystem::path(argument).filename();
+    if (!name.empty() && name == std::filesystem::path(reader.path()).filename()) argument = "CAPTURE";
+  }
+  return {{"argv", fmt::format("{}", fmt::join(arguments, " "))}};
+}
 
 }  // namespace
 
@@ -103,13 +112,15 @@ std::vector<Difference> differing_facts(const std::string& section, const Facts&
   return all;
 }
 
-std::vector<Difference> differing_runs(const capture::Run& a, const capture::Run& b, int64_t& compared) {
+std::vector<Difference> differing_runs(const capture::IsolatedReader& reader_a, const capture::IsolatedReader& reader_b,
+                                       int64_t& compared) {
+  const capture::Run a = reader_a.run(), b = reader_b.run();
   std::vector<Difference> all;
   const auto compare = [&](const std::string& section, const Facts& of_a, const Facts& of_b) {
     compared += count_names(of_a, of_b);
     std::ranges::move(differing_facts(section, of_a, of_b), std::back_inserter(all));
   };
-  compare("arguments", arguments_of(a), arguments_of(b));
+  compare("arguments", arguments_of(reader_a), arguments_of(reader_b));
   compare("machine", without_process(a.facts), without_process(b.facts));
   compare("libraries", a.libraries, b.libraries);
   compare("environment", a.environment, b.environment);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/capture/capture.h"
+#include "recorder/capture/isolated_reader.h"
 #include "replay/diff/differences.h"
 
 namespace msda::replay {
@@ -17,8 +17,10 @@ using Facts = std::map<std::string, std::string>;
 // it.
 std::vector<Difference> differing_facts(const std::string& section, const Facts& a, const Facts& b);
 
-// Compares arguments, machine, libraries and environment in the same way. Adds the number of facts to `compared`.
-std::vector<Difference> differing_runs(const capture::Run& a, const capture::Run& b, int64_t& compared);
+// Compares arguments, machine, libraries and environment of two captures in the same way. Adds the number of facts to
+// `compared`.
+std::vector<Difference> differing_runs(const capture::IsolatedReader& a, const capture::IsolatedReader& b,
+                                       int64_t& compared);
 
 // Returns how many names the two sides have together.
 int64_t count_names(const Facts& a, const Facts& b);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "analysis/causes/finding.h"
 #include "recorder/text/demangle.h"
 #include "recorder/text/words.h"
+#include "replay/diff/advice.h"
 #include "replay/survey/kernel_name.h"
 #include "replay/survey/verdict.h"
 
@@ -112,7 +114,8 @@ void add_notes(Lines& lines, const std::string& title, const std::vector<const D
   if (groups.size() > kMostShown) lines.add("    ... and more; --json has all");
 }
 
-// Notes that may decide numbers, before the first divergence and after it; and notes that decide none.
+// Notes that may decide numbers, before the first divergence and after it; and notes that decide none. Where a call
+// with equal inputs is the first that differs, a seed is not why: it would show in the inputs.
 struct SortedNotes {
   std::vector<const Difference*> before, after, others;
 };
@@ -121,16 +124,22 @@ SortedNotes sorted_notes(const Differences& differences) {
   SortedNotes sorted;
   const Difference* first = differences.found.empty() ? nullptr : &differences.found.front();
   for (const Difference& difference : differences.notes) {
-    const bool is_later = first != nullptr && difference.invocations > first->invocations;
+    const bool is_of_inputs = difference.section == "seeds" && first != nullptr && first->section == "outputs";
+    const bool is_later = first != nullptr && (is_of_inputs || difference.invocations > first->invocations);
     (!difference.may_decide ? sorted.others : is_later ? sorted.after : sorted.before).push_back(&difference);
   }
   return sorted;
 }
 
+// Shows two calls that differ: what comes after the first one mostly follows from it.
 void add_found(Lines& lines, const Differences& differences) {
+  constexpr size_t kMostCalls = 2;
   std::string section;
   size_t shown_here = 0;
+  std::set<std::pair<int64_t, int64_t>> calls;
   for (const Difference& difference : differences.found) {
+    if (difference.invocations) calls.insert(*difference.invocations);
+    if (calls.size() > kMostCalls) continue;
     if (where(difference) != section) {
       section = where(difference);
       shown_here = 0;
@@ -140,10 +149,23 @@ void add_found(Lines& lines, const Differences& differences) {
     if (++shown_here <= kMostShown) add_difference(lines, difference);
     if (shown_here == kMostShown + 1) lines.add("    ... and more; --json has all");
   }
+  if (calls.size() > kMostCalls) {
+    lines.add("  {} more differ, too; --json has all", counted(std::ssize(calls) - kMostCalls, "invocation"));
+  }
   for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
     if (!ids->empty())
       lines.add("  only in {}: {}, from {} on", name, counted(std::ssize(*ids), "invocation"), ids->front());
   }
+}
+
+void add_advice(Lines& lines, const Json& json) {
+  if (!json.contains("advice")) return;
+  const Json& advice = json["advice"];
+  lines.add("  why   {}", advice["why"].get<std::string>());
+  if (!advice["type"].get<std::string>().empty()) {
+    lines.add("  type  {} ({})", advice["type"].get<std::string>(), advice["note"].get<std::string>());
+  }
+  lines.add("  next  {}", advice["next"].get<std::string>());
 }
 
 std::string headline_of_slices(const Json& json) {
@@ -193,6 +215,7 @@ Lines differences_text(const Differences& differences, const Json& json, bool qu
   add_notes(lines, differences.are_none() ? "differs, with the same numbers" : "differs before, and may be why",
             notes.before);
   add_found(lines, differences);
+  add_advice(lines, json);
   add_notes(lines, "differs later", notes.after);
   add_notes(lines, "differs, and decides no number", notes.others);
   return lines;
@@ -228,6 +251,9 @@ Json differences_json(const std::string& a, const std::string& b, const Differen
   for (const auto& entry : differences.found) json["differences"].push_back(difference_json(entry));
   for (const auto& entry : differences.notes) json["notes"].push_back(note_json(entry));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
+  if (const auto advice = advice_on(differences, a)) {
+    json["advice"] = {{"why", advice->why}, {"type", advice->type}, {"note", advice->note}, {"next", advice->next}};
+  }
   return json;
 }
 

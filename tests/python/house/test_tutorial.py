@@ -29,7 +29,15 @@ def test_every_command_of_a_tutorial(page, tmp_path):
         "PYTEST_PLUGINS": "msda_replay.pytest_plugin",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    follow(page, tmp_path, environment)
+    attempts = 3 if page.stem == "training" else 1  # two runs may be equal, as the page says
+    for attempt in range(attempts):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        try:
+            return follow(page, folder, environment)
+        except AssertionError:
+            if attempt == attempts - 1:
+                raise
 
 
 def test_tutorials_are_short_and_listed():

@@ -64,6 +64,34 @@ def test_the_first_divergence_comes_first(diff, replay, tmp_path, rng):
     assert text.startswith("Different; the first divergence is in invocation 1, outputs: grad_value\n  invocation 1, outputs\n")
 
 
+def test_advice_on_the_first_call_that_differs(diff, replay, tmp_path, rng):
+    """A call with equal inputs varies by itself, whatever the seed; other inputs come from what was not recorded. A library may be why, too."""
+    ones, index = np.ones((4, 3), np.float32), np.zeros(4, np.int64)
+
+    def write(name, inputs, result, library="2.11", seed=1):
+        facts = {"reduce": "sum", "dim": 0, "dim_size": 2, "include_self": 0}
+        call = Invocation({"index": index, "source": inputs}, {"sum": result}, "", kernel="aten::index_add", facts=facts)
+        run = {"argv": ["python3", "train.py", f"{name}.h5"], "libraries": {"libtorch.so": library},
+               "seeds": [{"source": "torch_cpu", "value": seed, "invocation": 0}]}
+        later = [Invocation({"index": index, "source": inputs * n}, {"sum": result * n}, "", kernel="aten::index_add", facts=facts) for n in (2, 3, 4)]
+        write_capture(tmp_path / f"{name}.h5", [call, *later], run=run, overwrite=True)
+
+    write("a", ones, ones[:2])
+    write("b", ones, ones[:2] * 2, seed=2)
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    assert result["advice"]["type"] == "torch.use_deterministic_algorithms(True)" and "its inputs are equal" in result["advice"]["why"]
+    assert result["advice"]["next"] == f"msda-replay order {tmp_path / 'a.h5'} --invocation 0"
+    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
+    assert "may be why" not in text and "argv" not in text and "\n  differs later\n    invocation 0, seeds, torch_cpu: 1 | 2\n" in text
+    assert "\n  2 invocations more differ, too; --json has all\n" in text and "invocation 1, outputs" in text and "invocation 2" not in text
+    write("b", ones * 2, ones[:2] * 2, seed=2)
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    assert "its inputs differ" in result["advice"]["why"] and not result["advice"]["type"]
+    assert "differs before, and may be why\n    invocation 0, seeds, torch_cpu: 1 | 2" in replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
+    write("b", ones, ones[:2] * 2, library="2.12")
+    assert "advice" not in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+
+
 def test_the_call_that_differs_is_named(diff, replay, tmp_path, rng):
     problem = make_problem(rng)
     call = call_of(problem)

@@ -52,6 +52,8 @@ if not TYPE_CHECKING:  # it would make every wrong name one of any type
         for module, names in _MODULES.items():
             if name in names:
                 return getattr(importlib.import_module(f".{module}", __name__), name)
+        if name == "torch":
+            return importlib.import_module(".torch", __name__)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

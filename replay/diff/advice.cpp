@@ -1,0 +1,51 @@
+#include "replay/diff/advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "recorder/text/demangle.h"
+#include "recorder/text/shell.h"
+#include "replay/survey/remedy.h"
+
+namespace msda::replay {
+namespace {
+
+// A seed shows in the inputs, if it matters.
+bool may_explain(const Difference& note, const Difference& first) {
+  const bool is_before = !note.invocations || note.invocations <= first.invocations;
+  return is_before && note.may_decide && note.section != "seeds" && note.section != "arguments";
+}
+
+Advice advice_on_inputs() {
+  return {
+      "its inputs differ, and no recorded call before it does: data, random numbers, or operators that are not "
+      "recorded, such as convolutions, are why",
+      "", "",
+      "print a checksum of the batch and of a random number in both runs; set the seeds of torch, numpy, random, "
+      "each torch.Generator, and PYTHONHASHSEED"};
+}
+
+}  // namespace
+
+std::optional<Advice> advice_on(const Differences& differences, const std::string& a) {
+  if (differences.found.empty()) return std::nullopt;
+  const Difference& first = differences.found.front();
+  if (!first.invocations) return std::nullopt;
+  if (first.section == "inputs") return advice_on_inputs();
+  if (first.section != "outputs") return std::nullopt;
+  if (std::ranges::any_of(differences.notes, [&](const Difference& note) { return may_explain(note, first); })) {
+    return std::nullopt;
+  }
+  Advice advice;
+  advice.why = "its inputs are equal, so this call varies from run to run: often by the order in which it adds";
+  if (const Remedy* const remedy = remedy_for(text::demangled(first.kernel))) {
+    advice.type = remedy->type;
+    advice.note = remedy->note;
+  }
+  const std::string file = a.substr(0, a.rfind(fmt::format(":{}", first.invocations->first)));
+  advice.next = fmt::format("msda-replay order {} --invocation {}", text::shell_word(file), first.invocations->first);
+  return advice;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,22 @@
+// What to do about the first divergence of two captures.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "replay/diff/differences.h"
+
+namespace msda::replay {
+
+struct Advice {
+  std::string why;   // what equal or other inputs say
+  std::string type;  // a line to type in the program; empty: none is known for the kernel
+  std::string note;  // what else is to be known about it
+  std::string next;  // what to do next: mostly a command
+};
+
+// Returns advice if the first call that differs has other inputs, or if it varies by itself: its inputs are equal, and
+// nothing else is known that may have changed its outputs. `a` is the capture A, as the user named it.
+std::optional<Advice> advice_on(const Differences& differences, const std::string& a);
+
+}  // namespace msda::replay
