@@ -43,7 +43,8 @@ std::optional<Advice> advice_on(const Differences& differences, const std::strin
     advice.type = remedy->type;
     advice.note = remedy->note;
   }
-  const std::string file = a.substr(0, a.rfind(fmt::format(":{}", first.invocations->first)));
+  const std::string suffix = fmt::format(":{}", first.invocations->first);  // A may name a single invocation
+  const std::string file = a.ends_with(suffix) ? a.substr(0, a.size() - suffix.size()) : a;
   advice.next = fmt::format("msda-replay order {} --invocation {}", text::shell_word(file), first.invocations->first);
   return advice;
 }
