@@ -22,7 +22,7 @@ Advice advice_on_inputs() {
       "its inputs differ, and no recorded call before it does: data, random numbers, or operators that are not "
       "recorded, such as convolutions, are why",
       "", "",
-      "print a checksum of the batch and of a random number in both runs; set the seeds of torch, numpy, random, "
+      "record the batch and other tensors with msda_replay.probe(NAME, TENSOR); set the seeds of torch, numpy, random, "
       "each torch.Generator, and PYTHONHASHSEED"};
 }
 

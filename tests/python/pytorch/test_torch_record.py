@@ -315,6 +315,36 @@ def test_recording_leaves_torch_compile_alone(tmp_path):
     assert done.stdout == "False\n", done.stderr
 
 
+def test_a_probe_keeps_a_tensor_for_diff(tmp_path, replay):
+    """It is the first that differs, before the call; the program notices nothing, and without a recording nothing is kept."""
+    weight = torch.ones(4, 3, requires_grad=True)
+    assert msda_replay.probe("batch", weight) is weight
+    for name, factor in (("a", 1.0), ("b", 1.5)):
+        batch = torch.full((4, 3), factor)
+
+        def work(batch=batch):
+            noisy = msda_replay.probe("after the noise", msda_replay.probe("batch", batch) * weight)
+            torch.zeros(2, 3).index_add(0, torch.tensor([0, 1, 1, 0]), noisy).sum().backward()
+            return weight.grad
+
+        *_, calls = recorded(tmp_path / f"{name}.h5", work)
+        assert [(call.kernel, call.facts.get("label")) for call in calls[:2]] == [("msda_replay.probe", "batch"), ("msda_replay.probe", "after the noise")]
+        np.testing.assert_array_equal(calls[0].inputs["tensor"], batch.numpy())
+        assert calls[2].kernel == "aten::index_add"
+    first = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", "--json", "-", expect=1).json["first"]
+    assert (first["kernel"], first["label"], first["section"]) == ("msda_replay.probe", "batch", "inputs")
+    done = replay("run", tmp_path / "a.h5", expect=0).out
+    assert "Invocation 0: not replayed: it is a tensor of the program, kept for diff" in done
+
+
+def test_a_probe_that_cannot_be_kept_is_left_out(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with msda_replay.record(tmp_path / "x.h5") as recording:
+            msda_replay.probe("mask", torch.ones(3, dtype=torch.bool))
+    assert recording.left_out == {"msda_replay.probe has a tensor in bool": 1} and recording.calls == 0
+
+
 def test_a_label_that_fails_is_no_error_of_the_program():
     from msda_replay.recording.operator_calls import OperatorCalls
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .own import Operator, operator
     from .page import Page
     from .reading import Call, OpenCapture, Tensor, open_capture
-    from .recording import record
+    from .recording import probe, record
     from .results import Finding, Findings, RunResult
     from .save import save_call
     from .surveys import Survey, SurveyedKernel, survey
@@ -30,7 +30,7 @@ _MODULES = {
     "own": ("Operator", "operator"),
     "page": ("Page",),
     "reading": ("Call", "OpenCapture", "Tensor", "open_capture"),
-    "recording": ("record",),
+    "recording": ("probe", "record"),
     "results": ("Finding", "Findings", "RunResult"),
     "save": ("save_call",),
     "surveys": ("Survey", "SurveyedKernel", "survey"),
@@ -40,7 +40,7 @@ __all__ = [
     "AdviseResult", "Call", "Capture", "CaptureError", "CommandError", "DiffResult", "ExplainResult", "ExportResult", "Finding", "Findings",
     "GradcheckResult", "Invocation", "MinimizeResult", "OpenCapture", "Operator", "OrderResult", "Page", "Result", "RunResult",
     "StagesResult", "StressResult", "Survey", "SurveyedKernel", "Tensor", "Trail", "TrailRow", "advise", "diff", "explain", "export",
-    "gradcheck", "minimize", "open_capture", "operator", "order", "read_capture", "record", "replay", "report", "run", "save_call",
+    "gradcheck", "minimize", "open_capture", "operator", "order", "probe", "read_capture", "record", "replay", "report", "run", "save_call",
     "stages", "stress", "survey", "trail", "write_capture",
 ]
 

@@ -14,6 +14,7 @@ from .operators import Refused, all_calls
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64)
 _SHARE = 4  # of the free memory
+PROBE = "msda_replay.probe"  # in place of a kernel's name
 
 
 def _copied(tensor):
@@ -47,6 +48,14 @@ class OperatorCalls(TorchDispatchMode):
             self.left_out: Dict[str, int] = collections.Counter()
             self.invocations: List[Invocation] = []
             self._left = self._max_bytes if self._max_bytes is not None else free_memory() // _SHARE
+
+    def keep(self, label: str, tensor: torch.Tensor) -> None:
+        """Keeps a tensor that is of no call."""
+        if reason := self._refusal({"tensor": tensor}):
+            return self._leave_out(PROBE, reason)
+        copy = _copied(tensor)
+        with self._lock:
+            self.invocations.append(Invocation({"tensor": copy}, {}, dialect="", kernel=PROBE, facts={"label": label}))
 
     def leave(self) -> None:
         """Leaves this mode, unless the program has entered another since and has not left it."""
