@@ -38,8 +38,10 @@ class Node {
       : file_(&file), json_(&json), pointer_(std::move(pointer)) {}
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw BadAdapterFile(*file_ + ": " + (pointer_.empty() ? "the file" : pointer_) + " " + what +
-                         "; docs/user-adapters.md describes the format");
+    throw BadAdapterFile(
+        *file_ + ": " + (pointer_.empty() ? "the file" : pointer_) + " " + what +
+        (pointer_.find("/operator") == std::string::npos ? "; docs/user-adapters.md" : "; docs/own-operators.md") +
+        " describes the format");
   }
 
   // Checks that the object has no other keys.

@@ -17,13 +17,13 @@ bool may_explain(const Difference& note, const Difference& first) {
   return is_before && note.may_decide && note.section != "seeds" && note.section != "arguments";
 }
 
-Advice advice_on_inputs() {
-  return {
-      "its inputs differ, and no recorded call before it does: data, random numbers, or operators that are not "
-      "recorded, such as convolutions, are why",
-      "", "",
-      "record the batch and other tensors with msda_replay.probe(NAME, TENSOR); set the seeds of torch, numpy, random, "
-      "each torch.Generator, and PYTHONHASHSEED"};
+Advice advice_on_inputs(bool is_probe) {
+  const char* const why = is_probe ? "it differs, and no call or probe before it does: what it is made of is why"
+                                   : "its inputs differ, and no recorded call before it does: data, random numbers, or "
+                                     "operators that are not recorded, such as convolutions, are why";
+  return {why, "", "",
+          "look closer with msda_replay.probe(NAME, VALUE); set the seeds of torch, numpy, random and each "
+          "torch.Generator; run with PYTHONHASHSEED=0 in the environment"};
 }
 
 }  // namespace
@@ -32,7 +32,11 @@ std::optional<Advice> advice_on(const Differences& differences, const std::strin
   if (differences.found.empty()) return std::nullopt;
   const Difference& first = differences.found.front();
   if (!first.invocations) return std::nullopt;
-  if (first.section == "inputs") return advice_on_inputs();
+  if (first.section == "inputs") {
+    Advice advice = advice_on_inputs(first.kernel == "msda_replay.probe");
+    if (!differences.left_out.empty()) advice.why += "; not recorded, and maybe why: " + differences.left_out;
+    return advice;
+  }
   if (first.section != "outputs") return std::nullopt;
   if (std::ranges::any_of(differences.notes, [&](const Difference& note) { return may_explain(note, first); })) {
     return std::nullopt;

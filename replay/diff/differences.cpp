@@ -75,12 +75,19 @@ Facts last_seeds(const std::vector<capture::Seed>& seeds, int64_t id) {
   return last;
 }
 
+std::string left_out_of(const capture::IsolatedReader& reader) {
+  const capture::Run run = reader.run();
+  const auto found = run.facts.find("left_out");
+  return found == run.facts.end() ? "" : brief(found->second);
+}
+
 class Comparer {
  public:
   Comparer(const Operand& a, const Operand& b) : a_(a), b_(b) {}
 
   Differences run() {
     result_.notes = differing_runs(a_.reader, b_.reader, result_.facts);
+    result_.left_out = left_out_of(a_.reader);
     seeds_a_ = a_.reader.seeds();
     seeds_b_ = b_.reader.seeds();
     Pairs pairs = pair_invocations(a_, b_);

@@ -34,6 +34,7 @@ struct Differences {
   std::vector<Difference> notes;                    // what else differs, in the order of execution
   int64_t invocations = 0, tensors = 0, facts = 0;  // pairs compared
   std::vector<int64_t> only_a, only_b;              // invocations without a partner
+  std::string left_out;                             // calls that A's recording saw and did not keep, with reasons
   bool are_none() const;                            // whether all numbers are the same, whatever else differs
 };
 

@@ -50,11 +50,14 @@ void add_diagnosis(Page& page, const Group& group, const InvocationResult& resul
   const Finding& farthest = result.report.findings[group.farthest];
   add_title(page, {name_of(group.cause), group.at_fault, group.advisory, group.elements, name_of(group.gradient),
                    result.tolerance.has_value()});
-  if (group.elements > farthest.count) {
+  const std::string what = patterns_of(group);
+  // A finding may stand for all elements of the group, as they lie one behind the other.
+  const bool is_described = group.elements > farthest.count || (group.elements > 1 && !what.empty());
+  if (is_described) {
     page.labelled("where", {{whereabouts_of(group, result)}});
-    if (const std::string what = patterns_of(group); !what.empty()) page.labelled("what", {{what}});
+    if (!what.empty()) page.labelled("what", {{what}});
   }
-  add_example(page, group.elements > farthest.count ? "worst" : "where", farthest, result);
+  add_example(page, is_described ? "worst" : "where", farthest, result);
   if (settings.verbose) add_more_examples(page, group, result);
   const GroupHelp help = help_for(group, result);
   page.labelled("help", {{help.text}});

@@ -329,20 +329,46 @@ def test_a_probe_keeps_a_tensor_for_diff(tmp_path, replay):
 
         *_, calls = recorded(tmp_path / f"{name}.h5", work)
         assert [(call.kernel, call.facts.get("label")) for call in calls[:2]] == [("msda_replay.probe", "batch"), ("msda_replay.probe", "after the noise")]
-        np.testing.assert_array_equal(calls[0].inputs["tensor"], batch.numpy())
+        np.testing.assert_array_equal(calls[0].inputs["value"], batch.numpy())
         assert calls[2].kernel == "aten::index_add"
     first = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", "--json", "-", expect=1).json["first"]
     assert (first["kernel"], first["label"], first["section"]) == ("msda_replay.probe", "batch", "inputs")
     done = replay("run", tmp_path / "a.h5", expect=0).out
-    assert "Invocation 0: not replayed: it is a tensor of the program, kept for diff" in done
+    assert "Invocation 0: not replayed: it is a value of the program, kept for diff" in done
 
 
-def test_a_probe_that_cannot_be_kept_is_left_out(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with msda_replay.record(tmp_path / "x.h5") as recording:
-            msda_replay.probe("mask", torch.ones(3, dtype=torch.bool))
-    assert recording.left_out == {"msda_replay.probe has a tensor in bool": 1} and recording.calls == 0
+def test_a_probe_keeps_any_value(tmp_path, replay, monkeypatch):
+    """Two files are equal only where the values are; what cannot be kept is warned of, and never the program's error."""
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    one = {"mask": torch.tensor([True, False]), "image": torch.arange(6, dtype=torch.uint8), "spectrum": torch.ones(2, dtype=torch.complex64),
+           "array": np.arange(3.0), "seed": 7, "rate": 0.5, "names": ["a", "b"], "generator": torch.Generator().manual_seed(1)}
+    two = {"mask": torch.tensor([True, True]), "image": torch.ones(6, dtype=torch.uint8), "spectrum": torch.zeros(2, dtype=torch.complex64),
+           "array": np.arange(3.0) + 1, "seed": 8, "rate": 0.25, "names": ["b", "a"], "generator": torch.Generator().manual_seed(2)}
+    for file, values in (("a", one), ("same", one), ("b", two)):
+        with msda_replay.record(tmp_path / f"{file}.h5") as recording:
+            for name, value in values.items():
+                assert msda_replay.probe(name, value) is value
+        assert recording.calls == len(values) and not recording.left_out
+    replay("diff", tmp_path / "a.h5", tmp_path / "same.h5", expect=0)
+    differences = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", "--json", "-", expect=1).json
+    assert {difference["label"] for difference in differences["differences"]} == set(one)
+    assert "what it is made of is why" in differences["advice"]["why"]
+    assert replay("show", tmp_path / "a.h5", "--json", "-", expect=0).json["run"]["environment"]["PYTHONHASHSEED"] == "0"
+    with pytest.warns(UserWarning, match=r"not kept: msda_replay.probe\('thing'\) could not be read: ValueError: its text has an address"):
+        with msda_replay.record(tmp_path / "x.h5"):
+            msda_replay.probe("thing", object())
+            msda_replay.probe("seed", 1)
+
+
+def test_calls_that_are_left_out_are_named_by_diff(tmp_path, replay):
+    """They may be what differs first: a column's index is no index of rows."""
+    for name, factor in (("a", 1.0), ("b", 2.0)):
+        with msda_replay.record(tmp_path / f"{name}.h5"):
+            columns = torch.ones(2, 3, requires_grad=True)
+            (columns[:, torch.tensor([0, 0])] * factor).sum().backward()
+            torch.zeros(2, 3).index_add(0, torch.tensor([0, 1]), columns.grad)
+    why = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", "--json", "-", expect=1).json["advice"]["why"]
+    assert "; not recorded, and maybe why: 1 x aten::index_put has other indices than integers of the first dimensions" in why
 
 
 def test_a_label_that_fails_is_no_error_of_the_program():

@@ -16,7 +16,7 @@ from support.report_page import drawn
 from support.run_results import check_schema, right_invocation
 from support.terminal import read_terminal
 
-from msda_replay import Result, write_capture
+from msda_replay import Invocation, Result, write_capture
 
 
 def squeezed(text):
@@ -95,6 +95,21 @@ def test_ratios_of_levels_and_of_all(replay, tmp_path, rng):
     invocation.outputs["grad_attention_weights"][:, :, :, 1] *= np.float32(1.5)
     (group,) = groups_of(run_both(replay, tmp_path, invocation)[0], "implementation_error")
     assert [(p["part"], round(p["ratio"], 2)) for p in group["patterns"]] == [({"level": 0}, 1.1), ({"level": 1}, 1.65)]
+
+
+def test_a_pattern_of_a_whole_tensor(replay, tmp_path, rng):
+    """All of it is a single finding, as its elements lie one behind the other."""
+    source, index = rng.standard_normal((512, 32)).astype(np.float32), rng.integers(0, 32, 512)
+    right = np.zeros((32, 32))
+    np.add.at(right, index, source.astype(np.float64))
+    facts = {"operator": "scatter_add", "reduce": "sum", "dim": 0, "dim_size": 32, "include_self": 1}
+    wrong = {"scaled": right * 1.01, "moved": np.concatenate([np.zeros((1, 32)), right[:-1]])}
+    for name, what in (("scaled", "each is 1.01 times what it should be"), ("moved", "as if everything had been added at row + 1 in place of row")):
+        before = {"sum": np.zeros((32, 32), np.float32)}
+        write_capture(tmp_path / f"{name}.h5", Invocation({"index": index, "source": source}, {"sum": wrong[name].astype(np.float32)}, "",
+                                                          facts=facts, outputs_before=before))
+        lines = replay("run", tmp_path / f"{name}.h5", expect=1).out.splitlines()
+        assert lines[lines.index("  where: every element") + 1] == f"  what:  {what}"
 
 
 def test_values_without_a_pattern_have_none(replay, tmp_path, rng):

@@ -48,9 +48,10 @@ class record:
         self._recorder.end(kind, error, trace)
 
 
-def probe(name: str, tensor: _T) -> _T:
-    """Keeps a tensor of the program in the capture of `record`, so that `diff` says whether two runs agree here: a batch, random numbers, an
-    activation. Returns the tensor. Where nothing is recorded it does nothing."""
+def probe(name: str, value: _T) -> _T:
+    """Keeps a value of the program in the capture of `record`, so that `diff` says whether two runs agree here: a batch, random numbers, an
+    activation; tensors, arrays and numbers of any type, a torch.Generator's state, or the text of lists and the like. Returns the value.
+    Where nothing is recorded it does nothing. What cannot be kept is a warning at the end of the recording."""
     for recorder in _entered[-1:]:
-        recorder.seen.keep(name, tensor)
-    return tensor
+        recorder.seen.keep(name, value)
+    return value

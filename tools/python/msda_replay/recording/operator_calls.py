@@ -1,10 +1,12 @@
 """Sees the calls of PyTorch's operators, on a CPU or a GPU, without a preloaded library, and makes invocations of them."""
 
 import collections
+import os
 import sys
 import threading
-from typing import Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
@@ -14,12 +16,30 @@ from .operators import Refused, all_calls
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64)
 _SHARE = 4  # of the free memory
+_ENVIRONMENT = ("CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONHASHSEED")
 PROBE = "msda_replay.probe"  # in place of a kernel's name
 
 
 def _copied(tensor):
     copy = tensor.detach().to("cpu", copy=True).contiguous()
     return copy.float().numpy().view(BFloat16) if copy.dtype == torch.bfloat16 else copy.numpy()
+
+
+def _probed(value):
+    """A tensor of any value that a program may want to compare: of a type that captures have, or of bytes."""
+    if isinstance(value, torch.Generator):
+        value = value.get_state()
+    elif not isinstance(value, torch.Tensor):
+        array = np.asarray(value)
+        if array.dtype.kind in "biufc":
+            value = torch.from_numpy(np.ascontiguousarray(array)) if array.ndim else torch.tensor(array.item())
+        elif " at 0x" in (text := repr(value)):
+            raise ValueError("its text has an address, which is another one in each run")
+        else:
+            value = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
+    if value.dtype in _TYPES or value.layout != torch.strided:
+        return value
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).to(torch.int32)
 
 
 def _bytes_of(tensors):
@@ -49,13 +69,18 @@ class OperatorCalls(TorchDispatchMode):
             self.invocations: List[Invocation] = []
             self._left = self._max_bytes if self._max_bytes is not None else free_memory() // _SHARE
 
-    def keep(self, label: str, tensor: torch.Tensor) -> None:
-        """Keeps a tensor that is of no call."""
-        if reason := self._refusal({"tensor": tensor}):
-            return self._leave_out(PROBE, reason)
-        copy = _copied(tensor)
-        with self._lock:
-            self.invocations.append(Invocation({"tensor": copy}, {}, dialect="", kernel=PROBE, facts={"label": label}))
+    def keep(self, label: str, value: Any) -> None:
+        """Keeps a value that is of no call."""
+        name = f"{PROBE}({label!r})"
+        try:
+            tensor = _probed(value)
+            if reason := self._refusal({"value": tensor}):
+                return self._leave_out(name, reason)
+            probe = Invocation({"value": _copied(tensor)}, {}, dialect="", kernel=PROBE, facts={"label": str(label)})
+            with self._lock:
+                self.invocations.append(probe)
+        except Exception as error:  # the program must go on
+            self._leave_out(name, f"could not be read: {type(error).__name__}: {' '.join(str(error).split())}")
 
     def leave(self) -> None:
         """Leaves this mode, unless the program has entered another since and has not left it."""
@@ -67,7 +92,10 @@ class OperatorCalls(TorchDispatchMode):
         seed = torch.initial_seed() if seed is None else seed
         seeds = [{"source": "torch_cpu", "value": seed & (2**64 - 1)}]
         libraries = {"torch": torch.__version__, "Python": sys.version.split()[0]}
-        run = {"argv": sys.argv, "libraries": libraries, "seeds": seeds}
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        run = {"argv": sys.argv, "libraries": libraries, "seeds": seeds, "environment": environment}
+        if self.left_out:
+            run["left_out"] = "; ".join(f"{count} x {reason}" for reason, count in self.left_out.items())
         if torch.cuda.is_initialized():
             run.update(gpu=torch.cuda.get_device_name(), cuda=str(torch.version.cuda))
         write_capture(path, self.invocations, run, overwrite)

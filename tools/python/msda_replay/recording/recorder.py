@@ -7,7 +7,7 @@ import torch
 from torch.utils.module_tracker import ModuleTracker
 
 from ..capture import CaptureError, check_target
-from .operator_calls import OperatorCalls
+from .operator_calls import PROBE, OperatorCalls
 
 
 class Recorder:
@@ -33,6 +33,9 @@ class Recorder:
             if error is None:
                 raise
             warnings.warn(str(trouble), stacklevel=3)  # the program's own error is what its user has to see
+        for reason in self.seen.left_out:
+            if reason.startswith(PROBE):
+                warnings.warn(f"{self._path}: not kept: {reason}", stacklevel=3)
         if not self.seen.invocations:
             reasons = "".join(f"; {count} {reason}" for reason, count in self.seen.left_out.items())
             warnings.warn(f"{self._path}: no call of an operator that msda-replay knows{reasons}", stacklevel=3)
