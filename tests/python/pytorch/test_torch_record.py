@@ -340,18 +340,18 @@ def test_a_probe_keeps_a_tensor_for_diff(tmp_path, replay):
 def test_a_probe_keeps_any_value(tmp_path, replay, monkeypatch):
     """Two files are equal only where the values are; what cannot be kept is warned of, and never the program's error."""
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    one = {"mask": torch.tensor([True, False]), "image": torch.arange(6, dtype=torch.uint8), "spectrum": torch.ones(2, dtype=torch.complex64),
+    first = {"mask": torch.tensor([True, False]), "image": torch.arange(6, dtype=torch.uint8), "spectrum": torch.ones(2, dtype=torch.complex64),
            "array": np.arange(3.0), "seed": 7, "rate": 0.5, "names": ["a", "b"], "generator": torch.Generator().manual_seed(1)}
-    two = {"mask": torch.tensor([True, True]), "image": torch.ones(6, dtype=torch.uint8), "spectrum": torch.zeros(2, dtype=torch.complex64),
+    second = {"mask": torch.tensor([True, True]), "image": torch.ones(6, dtype=torch.uint8), "spectrum": torch.zeros(2, dtype=torch.complex64),
            "array": np.arange(3.0) + 1, "seed": 8, "rate": 0.25, "names": ["b", "a"], "generator": torch.Generator().manual_seed(2)}
-    for file, values in (("a", one), ("same", one), ("b", two)):
+    for file, values in (("a", first), ("same", first), ("b", second)):
         with msda_replay.record(tmp_path / f"{file}.h5") as recording:
             for name, value in values.items():
                 assert msda_replay.probe(name, value) is value
         assert recording.calls == len(values) and not recording.left_out
     replay("diff", tmp_path / "a.h5", tmp_path / "same.h5", expect=0)
     differences = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", "--json", "-", expect=1).json
-    assert {difference["label"] for difference in differences["differences"]} == set(one)
+    assert {difference["label"] for difference in differences["differences"]} == set(first)
     assert "what it is made of is why" in differences["advice"]["why"]
     assert replay("show", tmp_path / "a.h5", "--json", "-", expect=0).json["run"]["environment"]["PYTHONHASHSEED"] == "0"
     with pytest.warns(UserWarning, match=r"not kept: msda_replay.probe\('thing'\) could not be read: ValueError: its text has an address"):
