@@ -32,6 +32,12 @@ def resized(image, **how):
     return image.grad
 
 
+def indexed(values, *key):
+    chosen = values.requires_grad_()[key]
+    chosen.backward(torch.randn_like(chosen))
+    return values.grad
+
+
 def sampled(image, grid, **how):
     output = F.grid_sample(image, grid, **how)
     output.backward(torch.randn_like(output))
@@ -100,6 +106,8 @@ CALLS = {
              {"reduce": "mean", "include_self": False}),
     "index_put_": (lambda: random(6, 5).index_put_((indices(12, 20) - 6,), random(20, 5), accumulate=True), {"dim_size": 6}),
     "index_put_ of elements": (lambda: random(6, 5).index_put_((indices(6, 20), indices(5, 20)), random(20), accumulate=True), {"dim_size": 30}),
+    "columns": (lambda: indexed(random(4, 6), slice(None), indices(6, 20) - 6), {"dim": 1, "dim_size": 6}),
+    "inner elements": (lambda: indexed(random(2, 3, 4, 5, 2), slice(None), slice(None), indices(4, 7, 3), indices(5, 3)), {"dim": 1, "dim_size": 20}),
     "index_put": (lambda: random(6, 5).index_put((indices(6, 20),), random(20, 5), accumulate=True), {"reduce": "sum", "dim_size": 6}),
     "scatter_reduce_": (lambda: random(6, 5).scatter_reduce_(0, indices(6, 30, 5), random(30, 5), "sum"), {"reduce": "sum", "include_self": True}),
     "roi_align": (lambda: pooled(sampling_ratio=2, aligned=True), {"sampling_ratio": 2, "aligned": True, "input_height": 16, "input_width": 18}),
@@ -184,7 +192,7 @@ def test_what_is_left_out_is_said(tmp_path):
     assert calls == [] and dict(record.left_out) == {
         "aten::index_add has an alpha that is not 1": 1,
         "aten::scatter_reduce reduces by amax": 1,
-        "aten::index_put has other indices than integers of the first dimensions": 1,
+        "aten::index_put has other indices than integers of adjacent dimensions": 1,
     }
 
 
@@ -361,14 +369,14 @@ def test_a_probe_keeps_any_value(tmp_path, replay, monkeypatch):
 
 
 def test_calls_that_are_left_out_are_named_by_diff(tmp_path, replay):
-    """They may be what differs first: a column's index is no index of rows."""
+    """They may be what differs first: here an index by a mask."""
     for name, factor in (("a", 1.0), ("b", 2.0)):
         with msda_replay.record(tmp_path / f"{name}.h5"):
             columns = torch.ones(2, 3, requires_grad=True)
-            (columns[:, torch.tensor([0, 0])] * factor).sum().backward()
+            (columns[:, torch.tensor([True, True, False])] * factor).sum().backward()
             torch.zeros(2, 3).index_add(0, torch.tensor([0, 1]), columns.grad)
     why = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", "--json", "-", expect=1).json["advice"]["why"]
-    assert "; not recorded, and maybe why: 1 x aten::index_put has other indices than integers of the first dimensions" in why
+    assert "; not recorded, and maybe why: 1 x aten::index_put has other indices than integers of adjacent dimensions" in why
 
 
 def test_a_label_that_fails_is_no_error_of_the_program():

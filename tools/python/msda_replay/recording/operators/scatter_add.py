@@ -48,24 +48,31 @@ def scatter_reduce(call):
 
 
 def index_put(call):
-    """Indices of the first dimensions: as one index of rows. An assignment, which does not accumulate, is no sum."""
+    """Indices of adjacent dimensions, as one index of rows. An assignment, which does not accumulate, is no sum."""
     if not call["accumulate"]:
         return None
-    indices = list(call["indices"])
-    while indices and indices[-1] is None:
-        indices.pop()
-    if not indices or any(index is None or index.dtype not in INTEGERS for index in indices):
-        raise Refused("has other indices than integers of the first dimensions")
-    indices = torch.broadcast_tensors(*indices)
-    sizes, rest = call["self"].shape[: len(indices)], call["self"].shape[len(indices):]
+    given = list(call["indices"])
+    while given and given[-1] is None:
+        given.pop()
+    first = next((axis for axis, index in enumerate(given) if index is not None), 0)
+    if not given or any(index is None or index.dtype not in INTEGERS for index in given[first:]):
+        raise Refused("has other indices than integers of adjacent dimensions")
+    indices = torch.broadcast_tensors(*given[first:])
+    shape = call["self"].shape
+    before, sizes, rest = shape[:first], shape[first : len(given)], shape[len(given) :]
     index = torch.zeros_like(indices[0], dtype=torch.int64)
-    for one_index, size in zip(indices, sizes):
-        index = index * size + torch.where(one_index < 0, one_index + size, one_index)
-    source = call["values"].expand(*index.shape, *rest).reshape(index.numel(), -1)
+    for of_axis, size in zip(indices, sizes):
+        index = index * size + torch.where(of_axis < 0, of_axis + size, of_axis)
     rows = sizes.numel()
-    facts = {"reduce": "sum", "dim": 0, "dim_size": rows}
-    return Described({"index": index.reshape(-1), "source": source}, facts, lambda returned: {"sum": returned.reshape(rows, -1)},
-                     {"sum": call["self"].reshape(rows, -1)})
+    outer = [before.numel()] if first else []  # what lies before the indices is one more dimension
+    source = call["values"].expand(*before, *index.shape, *rest).reshape(*outer, index.numel(), rest.numel())
+
+    def in_rows(tensor):
+        return tensor.reshape(*outer, rows, rest.numel())
+
+    facts = {"reduce": "sum", "dim": len(outer), "dim_size": rows}
+    return Described({"index": index.reshape(-1), "source": source}, facts, lambda returned: {"sum": in_rows(returned)},
+                     {"sum": in_rows(call["self"])})
 
 
 def embedding(call):
