@@ -16,6 +16,8 @@ inline constexpr std::string_view kAbout =
     "Calls of numerical kernels, with inputs and outputs, recorded by msda-replay. "
     "'msda-replay run FILE' replays and explains them; any HDF5 reader opens the file.";
 inline constexpr std::string_view kFormatPage = "docs/capture-format.md in msda-replay's sources and packages";
+// In place of a kernel's name: the invocation is a value that the program kept for comparisons; from Python only.
+inline constexpr std::string_view kProbe = "msda_replay.probe";
 // Readers refuse any other version. Raise it when a reader of the old one would misread a new file.
 inline constexpr int64_t kFormatVersion = 1;
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "analysis/model/dialects.h"
+#include "recorder/capture/schema.h"
 #include "replay/base/errors.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/facts.h"
@@ -72,7 +73,7 @@ std::string why_not_replayed(const capture::IsolatedReader& reader, const captur
         is_named ? "adapter " + adapter->second : "no adapter that the capture names", read,
         is_named ? "give the file of that adapter" : "its fact `adapter` is missing; save it with the adapter's name");
   }
-  if (kernel == "msda_replay.probe") return "it is a value of the program, kept for diff";
+  if (kernel == capture::kProbe) return "it is a value of the program, kept for diff";
   return fmt::format("kernel {} is known only by its machine code", kernel);
 }
 

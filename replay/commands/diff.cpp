@@ -191,8 +191,8 @@ void add_diff_command(CLI::App& app, int& status) {
   command.add_flag("--slices", options.slices,
                    "Instead check batch invariance: compare batches of equal inputs, and replay every batch alone");
   add_seed(command, options.seed, "Seed that orders the additions of the atomic replays of --slices");
-  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
-  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_threads(command, options);
+  add_damaged(command, options);
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the first line only");
   add_operator(command);

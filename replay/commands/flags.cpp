@@ -105,11 +105,19 @@ void add_findings(CLI::App& command, Options& options) {
   command.add_flag("--github", options.github, "Also print the new findings as annotations of a GitHub job");
 }
 
+void add_threads(CLI::App& command, Options& options) {
+  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
+}
+
+void add_damaged(CLI::App& command, Options& options) {
+  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+}
+
 void add_comparison(CLI::App& command, Options& options) {
   add_invocation(command, options);
   add_count(command, "--reference", options.reference,
             "Compare with the outputs of this invocation, which must have equal inputs");
-  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
+  add_threads(command, options);
   add_tolerance(command, options);
   command.add_flag(
       "--customary", options.customary,

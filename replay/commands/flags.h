@@ -20,6 +20,8 @@ void add_json(CLI::App& command, Options& options);
 void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help);
 void add_count(CLI::App& command, const char* flag, std::optional<int64_t>& target, const char* help);
 void add_seed(CLI::App& command, uint64_t& target, const char* help);
+void add_threads(CLI::App& command, Options& options);
+void add_damaged(CLI::App& command, Options& options);
 // --atol and --rtol.
 void add_tolerance(CLI::App& command, Options& options);
 // --operator FILE: its files are read as the command line is.

@@ -167,8 +167,8 @@ void add_gradcheck_command(CLI::App& app, int& status) {
             "Check N random elements of each gradient, and the N elements nearest to kinks; default 1000");
   command.add_flag("--all", options.settings.all, "Check every element");
   add_seed(command, options.seed, "Seed that draws the elements");
-  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
-  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_threads(command, options);
+  add_damaged(command, options);
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");
   add_operator(command);

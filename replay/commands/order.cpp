@@ -118,9 +118,9 @@ void add_order_command(CLI::App& app, int& status) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000'000}));
   add_seed(command, options.seed, "Seed of the annealing");
-  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
+  add_threads(command, options);
   add_count(command, "--list", options.list, "List N pixels, those that no order explains first; default 10");
-  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_damaged(command, options);
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print only how many pixels an order explains");
   add_operator(command);

@@ -176,10 +176,10 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
       ->type_name("TENSOR=GENERATOR");
   add_tolerance(command, options);
   add_seed(command, options.seed, "Seed of the inputs: the same seed gives the same result");
-  add_count(command, "--threads", options.threads, "CPU threads; 0: one per core");
+  add_threads(command, options);
   command.add_flag("--every-element", options.every_element,
                    "Compare every element of every run, not only those that can be out of tolerance");
-  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_damaged(command, options);
   add_json(command, options);
 }
 

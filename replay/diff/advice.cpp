@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "recorder/capture/schema.h"
 #include "recorder/text/demangle.h"
 #include "recorder/text/shell.h"
 #include "replay/survey/remedy.h"
@@ -33,7 +34,7 @@ std::optional<Advice> advice_on(const Differences& differences, const std::strin
   const Difference& first = differences.found.front();
   if (!first.invocations) return std::nullopt;
   if (first.section == "inputs") {
-    Advice advice = advice_on_inputs(first.kernel == "msda_replay.probe");
+    Advice advice = advice_on_inputs(first.kernel == capture::kProbe);
     if (!differences.left_out.empty()) advice.why += "; not recorded, and maybe why: " + differences.left_out;
     return advice;
   }

@@ -84,11 +84,11 @@ Facts without_process(Facts facts) {
 }
 
 // Says "CAPTURE" for an argument that names the capture itself: each run has its own.
-Facts arguments_of(const capture::IsolatedReader& reader) {
-  std::vector<std::string> arguments = reader.run().argv;
+Facts arguments_of(const capture::Run& run, const std::filesystem::path& capture) {
+  std::vector<std::string> arguments = run.argv;
   for (std::string& argument : arguments) {
     const std::filesystem::path name = std::filesystem::path(argument).filename();
-    if (!name.empty() && name == std::filesystem::path(reader.path()).filename()) argument = "CAPTURE";
+    if (!name.empty() && name == capture.filename()) argument = "CAPTURE";
   }
   return {{"argv", fmt::format("{}", fmt::join(arguments, " "))}};
 }
@@ -120,7 +120,7 @@ std::vector<Difference> differing_runs(const capture::IsolatedReader& reader_a, 
     compared += count_names(of_a, of_b);
     std::ranges::move(differing_facts(section, of_a, of_b), std::back_inserter(all));
   };
-  compare("arguments", arguments_of(reader_a), arguments_of(reader_b));
+  compare("arguments", arguments_of(a, reader_a.path()), arguments_of(b, reader_b.path()));
   compare("machine", without_process(a.facts), without_process(b.facts));
   compare("libraries", a.libraries, b.libraries);
   compare("environment", a.environment, b.environment);

@@ -35,7 +35,6 @@ void LaunchMemo::enter(const Launched& launched, const Layout& layout, std::span
   const size_t count = std::min(key_.size() - kHeader, is_read.size());
   for (size_t i = 0; i < count; ++i) parameters[i] &= is_read[i];
   hash_ = hash_of(key_);
-  hash_of_header_ = hash_of(std::span(key_).first(kHeader));
 }
 
 bool LaunchMemo::Entry::holds(uint64_t words_version_now) const {
@@ -55,10 +54,11 @@ std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) {
 }
 
 LaunchMemo::Alike LaunchMemo::find_alike(uint64_t words_version) const {
-  const auto found = last_.find(hash_of_header_.first);
+  const Hash hash = hash_of_header();
+  const auto found = last_.find(hash.first);
   if (found == last_.end()) return {};
   const auto& [entry, parameters] = found->second;
-  if (entry.rest_of_hash != hash_of_header_.second || !entry.holds(words_version)) return {};
+  if (entry.rest_of_hash != hash.second || !entry.holds(words_version)) return {};
   return {entry.launch, parameters};
 }
 
@@ -68,8 +68,9 @@ void LaunchMemo::keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_versio
   forget();
   const uint64_t launches_version = launch->launches->version();
   if (last_.size() >= kMost) last_.clear();
-  Last& last = last_[hash_of_header_.first];
-  last.entry = {hash_of_header_.second, launch, words_version, launches_version};
+  const Hash hash = hash_of_header();
+  Last& last = last_[hash.first];
+  last.entry = {hash.second, launch, words_version, launches_version};
   last.parameters.assign(parameters().begin(), parameters().end());
   // What was on the stack before stands in unused places of its structures, and will hardly be there again.
   if (launch->changes.size() > kMostChanges) return;

@@ -68,6 +68,7 @@ class LaunchMemo {
   // Equal hashes of 128 bits count as equal keys: reading the keys would take longer than all else.
   using Hash = std::pair<uint64_t, uint64_t>;
   static Hash hash_of(std::span<const std::byte> key);
+  Hash hash_of_header() const { return hash_of(std::span(key_).first(kHeader)); }
   struct Entry {
     uint64_t rest_of_hash;
     std::shared_ptr<FoundLaunch> launch;
@@ -82,7 +83,7 @@ class LaunchMemo {
   std::unordered_map<uint64_t, Last> last_;                       // by that of the header's
   size_t size_ = 0;                                               // of the parameters of entries_
   std::vector<std::byte> key_;                                    // of the launch that comes: a header, parameters
-  Hash hash_, hash_of_header_;
+  Hash hash_;                                                     // of the key
 };
 
 }  // namespace msda::record
