@@ -206,6 +206,28 @@ TEST_F(LaunchMemoTest, ForgetsWhenVariantsAreJoined) {
   EXPECT_EQ(remember(kFirst, 0, 4)->variant, third->variant);
 }
 
+// Words that decide nothing may have any value, and each time another one: such launches are found by their kind.
+TEST_F(LaunchMemoTest, FindsLaunchesOfAKind) {
+  allocate(kSecond);
+  const auto find_of_kind = [this](uint64_t address, uint32_t number, uint32_t grid = 1) {
+    EXPECT_EQ(find(address, 0, number, grid), nullptr);
+    return memo_.find_of_kind(version_of_words(memory_));
+  };
+  learn(*remember(kFirst, 0, 1));
+  learn(*remember(kFirst, 0, 2));
+  row_ += 100;
+  const auto third = remember(kFirst, 0, 3);
+  EXPECT_EQ(find_of_kind(kFirst, 4), third);
+  EXPECT_EQ(FunctionLaunches::changes_of(*third->variant, memo_.parameters(), memory_), (ChangedWords{{16, 4}}));
+  EXPECT_EQ(find_of_kind(kFirst + 16, 4), nullptr);  // another address
+  EXPECT_EQ(find_of_kind(kFirst, 4, /*grid=*/2), nullptr);
+  const auto other = remember(kSecond, 0, 5);
+  EXPECT_EQ(find_of_kind(kSecond, 6), other);
+  EXPECT_EQ(find_of_kind(kFirst, 6), third);
+  allocate(kSecond + kBytes);
+  EXPECT_EQ(find_of_kind(kFirst, 7), nullptr);  // other memory may lie there
+}
+
 // Variants are forgotten when there are too many, and with them all that refers to them.
 TEST_F(LaunchMemoTest, ForgetsWithTheVariants) {
   const auto launch = remember(kFirst);

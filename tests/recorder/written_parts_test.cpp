@@ -174,6 +174,57 @@ TEST(WrittenParts, LaunchesOfAKindWriteWhatAnyOfThemWrote) {
   launches.next({5, 0x5555'6666'7777'8888}, {8, 92, 84});
   launches.skip(64);
   EXPECT_EQ(launches.next({5, 0x9999'AAAA'BBBB'CCCC}, {}), "0+0:92");
+  EXPECT_EQ(launches.next({5, 0x1111'2222'3333'4444}, {}), "0+0:92");
+}
+
+// Launches that were learnt from in rows 0, 1, ..., each with this word; then another one, by which they are joined.
+class Kind {
+ public:
+  Kind(const std::vector<std::pair<uint64_t, Changed>>& launches) {
+    uint64_t row = 0;
+    for (const auto& [word, changed] : launches) {
+      LaunchVariant& variant = known.variant_of(words_with({word}), row);
+      if (variant.parts_for(row) == nullptr) variant.learn(found(row, changed));
+      ++row;
+    }
+    variant_ = &known.variant_of(words_with({0x7777'2222'3333'4444}), row + 64);
+  }
+  bool is_found(uint64_t word) const {
+    const LaunchVariant* const kind = known.kind_of(words_with({word}).bytes);
+    return kind != nullptr && kind == variant_;
+  }
+  ChangedWords changes(uint64_t word) const { return FunctionLaunches::changes_of(*variant_, words_with({word})); }
+
+  FunctionLaunches known;
+
+ private:
+  LaunchVariant* variant_ = nullptr;
+};
+
+TEST(WrittenParts, KindsAreFoundUnlessLaunchesLikeTheirsWroteOtherParts) {
+  const std::vector<std::pair<uint64_t, Changed>> equal{{0x1111'2222'3333'4444, all_of(100)},
+                                                        {0x5555'2222'3333'4444, all_of(100)}};
+  const Kind kind(equal);
+  EXPECT_TRUE(kind.is_found(0x9999'2222'3333'4444));
+  EXPECT_FALSE(kind.is_found(0x9999'2222'3333'4445));  // a half that was always the same
+  for (const size_t at : {0, 1, 2}) {
+    auto launches = equal;
+    launches.insert(launches.begin() + static_cast<ptrdiff_t>(at), {0x6666'2222'3333'4444, all_of(200)});
+    EXPECT_FALSE(Kind(launches).is_found(0x9999'2222'3333'4444)) << at;
+  }
+}
+
+// A word that decides nothing and is an address in some launches alone is no parameter.
+TEST(WrittenParts, WordsInUnusedPlacesAreNoChanges) {
+  std::vector<std::pair<uint64_t, Changed>> launches{{0x4242'4242'4242'0000, all_of(48)}};
+  for (uint64_t i = 1; i < 20; ++i) launches.push_back({i << 40 | i << 8, all_of(48)});
+  const uint64_t other = 0x9999'2222'3333'4444;
+  const Kind used(launches);
+  EXPECT_EQ(used.changes(other), (ChangedWords{{8, other}}));
+  Kind unused(launches);
+  ASSERT_NE(unused.known.variant_of(words_with({spool::TrailRow::kAddress}), 200).bytes,
+            words_with({spool::TrailRow::kAddress}).bytes);
+  EXPECT_TRUE(unused.changes(other).empty());
 }
 
 // Where the words that differ may be sizes, the numbers that were written have to be the same.

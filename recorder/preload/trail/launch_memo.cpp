@@ -10,6 +10,11 @@
 #include "recorder/preload/launch/launch_facts.h"
 
 namespace msda::record {
+namespace {
+
+constexpr size_t kMostEntries = 1 << 13;  // entries
+
+}  // namespace
 
 FoundLaunch::FoundLaunch(LaunchWords found) : words(std::move(found)), is_passing(words.is_passing) {
   constexpr uint64_t kLittle = 16;
@@ -41,16 +46,41 @@ bool LaunchMemo::Entry::holds(uint64_t words_version_now) const {
   return words_version == words_version_now && launches_version == launch->launches->version();
 }
 
-std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) {
-  auto found = entries_.find(hash_.first);
+std::shared_ptr<FoundLaunch> LaunchMemo::find(uint64_t words_version) { return find(hash_, words_version); }
+
+std::shared_ptr<FoundLaunch> LaunchMemo::find_of_kind(uint64_t words_version) {
+  const Hash hash = hash_of_header();
+  const auto last = last_.find(hash.first);
+  if (last == last_.end() || last->second.entry.rest_of_hash != hash.second) return nullptr;
+  const LaunchVariant* const kind = last->second.entry.launch->launches->kind_of(parameters());
+  return kind != nullptr ? find(hash_of_kind(*kind), words_version) : nullptr;
+}
+
+LaunchMemo::Hash LaunchMemo::hash_of_kind(const LaunchVariant& kind) const {
+  key_of_kind_.assign(key_.begin(), key_.begin() + kHeader);
+  const auto append = [this](uint64_t word) {
+    const auto* begin = reinterpret_cast<const std::byte*>(&word);
+    key_of_kind_.insert(key_of_kind_.end(), begin, begin + sizeof word);
+  };
+  append(reinterpret_cast<uintptr_t>(&kind));
+  for (size_t i = 0; (i + 1) * kWord <= kind.bytes.size(); ++i) {
+    if (word_in(kind.bytes, i * kWord) == spool::TrailRow::kAddress && !kind.is_indifferent_as_a_whole(i)) {
+      append(word_in(parameters(), i * kWord));
+    }
+  }
+  return hash_of(key_of_kind_);
+}
+
+std::shared_ptr<FoundLaunch> LaunchMemo::find(const Hash& hash, uint64_t words_version) {
+  auto found = entries_.find(hash.first);
   if (found == entries_.end()) {
-    const auto before = entries_before_.find(hash_.first);
+    const auto before = entries_before_.find(hash.first);
     if (before == entries_before_.end()) return nullptr;
     size_ += before->second.launch->words.bytes.size();
     found = entries_.insert(entries_before_.extract(before)).position;
   }
   const Entry& entry = found->second;
-  return entry.rest_of_hash == hash_.second && entry.holds(words_version) ? entry.launch : nullptr;
+  return entry.rest_of_hash == hash.second && entry.holds(words_version) ? entry.launch : nullptr;
 }
 
 LaunchMemo::Alike LaunchMemo::find_alike(uint64_t words_version) const {
@@ -64,28 +94,38 @@ LaunchMemo::Alike LaunchMemo::find_alike(uint64_t words_version) const {
 
 // Forgets at times what was not found since it did so last: a program that repeats little must not fill the memory.
 void LaunchMemo::keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version) {
-  constexpr size_t kMost = 1 << 13, kMostBytes = 4 << 20, kMostChanges = 4;
+  constexpr size_t kMostChanges = 4;
   forget();
-  const uint64_t launches_version = launch->launches->version();
-  if (last_.size() >= kMost) last_.clear();
+  if (last_.size() >= kMostEntries) last_.clear();
   const Hash hash = hash_of_header();
   Last& last = last_[hash.first];
-  last.entry = {hash.second, launch, words_version, launches_version};
+  last.entry = {hash.second, launch, words_version, launch->launches->version()};
   last.parameters.assign(parameters().begin(), parameters().end());
-  // What was on the stack before stands in unused places of its structures, and will hardly be there again.
-  if (launch->changes.size() > kMostChanges) return;
+  if (launch->launches->kind_of(parameters()) == launch->variant) {
+    keep(hash_of_kind(*launch->variant), launch, words_version);
+  }
+  // Many values that decide nothing will hardly come again.
+  if (launch->changes.size() <= kMostChanges) keep(hash_, std::move(launch), words_version);
+}
+
+void LaunchMemo::keep(const Hash& hash, std::shared_ptr<FoundLaunch> launch, uint64_t words_version) {
+  constexpr size_t kMostBytes = 4 << 20;
+  forget(hash);
+  const uint64_t launches_version = launch->launches->version();
   const size_t bytes = launch->words.bytes.size();
-  if (entries_.size() >= kMost || size_ + bytes > kMostBytes) {
+  if (entries_.size() >= kMostEntries || size_ + bytes > kMostBytes) {
     entries_before_ = std::exchange(entries_, {});
     size_ = 0;
   }
   size_ += bytes;
-  entries_.emplace(hash_.first, Entry{hash_.second, std::move(launch), words_version, launches_version});
+  entries_.emplace(hash.first, Entry{hash.second, std::move(launch), words_version, launches_version});
 }
 
-void LaunchMemo::forget() {
-  entries_before_.erase(hash_.first);
-  const auto found = entries_.find(hash_.first);
+void LaunchMemo::forget() { forget(hash_); }
+
+void LaunchMemo::forget(const Hash& hash) {
+  entries_before_.erase(hash.first);
+  const auto found = entries_.find(hash.first);
   if (found == entries_.end()) return;
   size_ -= found->second.launch->words.bytes.size();
   entries_.erase(found);

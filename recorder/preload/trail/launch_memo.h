@@ -31,11 +31,11 @@ struct FoundLaunch {
 
   spool::TrailRow row;  // its kernel and configuration
   LaunchWords words;
-  FunctionLaunches* launches = nullptr;                // those of its kernel and configuration
-  LaunchVariant* variant = nullptr;                    // of these
-  std::vector<std::pair<uint32_t, uint64_t>> changes;  // FunctionLaunches::changes_of()
-  std::vector<DeviceRange> reaches;                    // allocations at its addresses
-  std::shared_ptr<KnownWrites> writes;                 // null until its parts are known
+  FunctionLaunches* launches = nullptr;  // those of its kernel and configuration
+  LaunchVariant* variant = nullptr;      // of these
+  ChangedWords changes;                  // FunctionLaunches::changes_of()
+  std::vector<DeviceRange> reaches;      // allocations at its addresses
+  std::shared_ptr<KnownWrites> writes;   // null until its parts are known
   bool has_notes = true;           // some of its memory gets rows of its own: fresh memory once, the host's each time
   bool may_write_anywhere = true;  // else only what it wrote before, as far as is known
   bool is_passing = false;         // the next equal launch may differ from it, and nothing shows that
@@ -58,6 +58,9 @@ class LaunchMemo {
   };
   // Returns the last launch of this kernel and configuration, whatever its parameters; null as find() does.
   Alike find_alike(uint64_t words_version) const;
+  // Returns what is known of a launch of this kernel and configuration, and with the same addresses, that differs only
+  // in words that decide nothing: its `changes` are not those of the launch that comes. Null as find() does.
+  std::shared_ptr<FoundLaunch> find_of_kind(uint64_t words_version);
   // keep() remembers this for the launch that comes, in place of what was known of it; forget() forgets that.
   void keep(std::shared_ptr<FoundLaunch> launch, uint64_t words_version);
   void forget();
@@ -69,6 +72,10 @@ class LaunchMemo {
   using Hash = std::pair<uint64_t, uint64_t>;
   static Hash hash_of(std::span<const std::byte> key);
   Hash hash_of_header() const { return hash_of(std::span(key_).first(kHeader)); }
+  Hash hash_of_kind(const LaunchVariant& kind) const;
+  std::shared_ptr<FoundLaunch> find(const Hash& hash, uint64_t words_version);
+  void keep(const Hash& hash, std::shared_ptr<FoundLaunch> launch, uint64_t words_version);
+  void forget(const Hash& hash);
   struct Entry {
     uint64_t rest_of_hash;
     std::shared_ptr<FoundLaunch> launch;
@@ -84,6 +91,7 @@ class LaunchMemo {
   size_t size_ = 0;                                               // of the parameters of entries_
   std::vector<std::byte> key_;                                    // of the launch that comes: a header, parameters
   Hash hash_;                                                     // of the key
+  mutable std::vector<std::byte> key_of_kind_;                    // a header, a kind, and addresses
 };
 
 }  // namespace msda::record

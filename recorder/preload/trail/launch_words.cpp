@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
-#include <map>
 
 namespace msda::record {
 namespace {
@@ -28,24 +27,32 @@ class Mappings {
 
  private:
   bool is_in(uint64_t word) const {
-    const auto after = ends_.upper_bound(word);
-    return after != ends_.begin() && word < std::prev(after)->second;
+    const auto after = std::ranges::upper_bound(ranges_, word, {}, &Range::begin);
+    return after != ranges_.begin() && word < std::prev(after)->end;
   }
 
   void read() {
     std::FILE* file = std::fopen("/proc/self/maps", "re");
     if (file == nullptr) return;
-    ends_.clear();
+    ranges_.clear();
     ++readings_;
     char line[512];
     while (std::fgets(line, sizeof line, file) != nullptr) {
       unsigned long long begin = 0, end = 0;
-      if (std::sscanf(line, "%llx-%llx", &begin, &end) == 2) ends_[begin] = end;
+      if (std::sscanf(line, "%llx-%llx", &begin, &end) != 2) continue;
+      if (!ranges_.empty() && ranges_.back().end == begin) {
+        ranges_.back().end = end;
+      } else {
+        ranges_.push_back({begin, end});
+      }
     }
     std::fclose(file);
   }
 
-  std::map<uint64_t, uint64_t> ends_;  // by where they begin
+  struct Range {
+    uint64_t begin, end;
+  };
+  std::vector<Range> ranges_;  // in their order, adjacent ones as one
   uint64_t misses_ = 0, next_ = 1, readings_ = 0;
 };
 
@@ -55,7 +62,14 @@ Mappings& mappings() {
   return *mappings;
 }
 
+// Below that no driver has memory that several devices see.
+constexpr uint64_t kLeastAddress = uint64_t{1} << 32;
+
 }  // namespace
+
+bool is_address(uint64_t word, MemoryMap& memory) {
+  return word >= kLeastAddress && (memory.find(word) || mappings().has(word));
+}
 
 LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory, const EarlierWords& earlier) {
   Mappings& of_process = mappings();
@@ -66,8 +80,7 @@ LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory, const
   size_t pointer = 0;  // of the earlier launch
   for (size_t at = 0; at + kWord <= words.bytes.size(); at += kWord) {
     const uint64_t word = word_in(words.bytes, at);
-    constexpr uint64_t kLeast = uint64_t{1} << 32;  // below that no driver has memory that several devices see
-    if (word < kLeast) continue;
+    if (word < kLeastAddress) continue;
     if (has_earlier && word_in(earlier.parameters, at) == word) {
       if (word_in(earlier.words->bytes, at) == word) continue;  // no address
       const auto& pointers = earlier.words->pointers;

@@ -51,6 +51,9 @@ struct EarlierWords {
 // that equal those of an earlier launch are not looked up again. Call it after memory.enter().
 LaunchWords words_of(std::vector<std::byte> parameters, MemoryMap& memory, const EarlierWords& earlier = {});
 
+// Returns whether the word is such an address. Call it after memory.enter().
+bool is_address(uint64_t word, MemoryMap& memory);
+
 // Returns a number that changes whenever equal parameters may have other words.
 uint64_t version_of_words(const MemoryMap& memory);
 

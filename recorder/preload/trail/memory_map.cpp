@@ -18,7 +18,7 @@ void MemoryMap::allocated(const DeviceRange& range, bool is_of_host, bool is_fre
   }
   regions_[range.address] = region;
   regions_changed();
-  no_addresses_.clear();
+  no_addresses_.fill(0);
 }
 
 void MemoryMap::freed(uint64_t address) {
@@ -31,7 +31,7 @@ void MemoryMap::unmapped(const DeviceRange& range) {
 }
 
 void MemoryMap::host_memory_changed() {
-  no_addresses_.clear();
+  no_addresses_.fill(0);
   ++version_;
 }
 
@@ -42,7 +42,7 @@ void MemoryMap::context_ends(cuda::Context context) {
     return context == nullptr || region.context == nullptr || region.context == context;
   });
   regions_changed();
-  no_addresses_.clear();
+  no_addresses_.fill(0);
 }
 
 std::optional<MemoryMap::Region> MemoryMap::find(uint64_t word) {
@@ -62,8 +62,7 @@ std::optional<MemoryMap::Region> MemoryMap::find(uint64_t word) {
 // Most words are not in that range.
 std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
   constexpr uint64_t kLeast = uint64_t{1} << 40, kEnd = uint64_t{1} << 47;
-  constexpr size_t kMostRemembered = 1 << 14;
-  if (word < kLeast || word >= kEnd || no_addresses_.contains(word)) return std::nullopt;
+  if (word < kLeast || word >= kEnd || no_addresses_[place_of(word)] == word) return std::nullopt;
   const Allocation allocation = allocation_of(word);
   if (allocation.range.bytes > 0 && !cuda::is_own(allocation.range.address)) {
     Region region{allocation.range.address, allocation.range.bytes, allocation.is_of_host};
@@ -71,8 +70,7 @@ std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
     ++passing_;
     return region;
   }
-  if (no_addresses_.size() >= kMostRemembered) no_addresses_.clear();
-  no_addresses_.insert(word);
+  no_addresses_[place_of(word)] = word;
   return std::nullopt;
 }
 

@@ -173,8 +173,9 @@ void Trail::find_variant(FoundLaunch& launch, uint64_t row) {
   launch.changes = FunctionLaunches::changes_of(variant, launch.words);
 }
 
-// Appends the row of a launch that is about to be given to the device.
-void Trail::begin(FoundLaunch& launch, Ticket& ticket) {
+// Appends the row of a launch that is about to be given to the device. `changes` are its own, if they are not those of
+// the launch that was found.
+void Trail::begin(FoundLaunch& launch, Ticket& ticket, const ChangedWords* changes) {
   if (launch.has_notes) note_memory(launch, ticket.stream);
   const uint64_t next = rows_.next();
   if (launch.variant == nullptr) find_variant(launch, next);
@@ -199,7 +200,7 @@ void Trail::begin(FoundLaunch& launch, Ticket& ticket) {
   }
   ticket.row = rows_.append(row, launch.words.place);
   rows_.awaits(next);  // that it is given to the device
-  for (const auto& [offset, word] : launch.changes) rows_.changed_word(offset, word);
+  for (const auto& [offset, word] : changes != nullptr ? *changes : launch.changes) rows_.changed_word(offset, word);
   if (parts != nullptr) return;
   const RelaxedCapture relaxed;
   memory_.enter();
@@ -313,6 +314,20 @@ std::shared_ptr<FoundLaunch> Trail::look_up(const Launched& launched, Function& 
   return launch;
 }
 
+// Returns false if no launch is known that differs from the coming one only in words that decide nothing.
+bool Trail::begin_of_kind(uint64_t words_version, Ticket& ticket) {
+  const auto known = memo_.find_of_kind(words_version);
+  if (known == nullptr || known->is_passing) return false;
+  ChangedWords changes;
+  {
+    const RelaxedCapture relaxed;
+    memory_.enter();
+    changes = FunctionLaunches::changes_of(*known->variant, memo_.parameters(), memory_);
+  }
+  begin(*known, ticket, &changes);
+  return true;
+}
+
 void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   unnoticed([&] {
     const auto held = lock();
@@ -326,6 +341,7 @@ void Trail::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     memo_.enter(launched, function.kernel.layout, function.read, &known_function);
     const uint64_t version = version_of_words(memory_);  // before: the look-up itself may change it
     const auto known = memo_.find(version);
+    if (known == nullptr && begin_of_kind(version, ticket)) return;
     const auto launch = known != nullptr ? known : look_up(launched, function, version);
     begin(*launch, ticket);
     if (launch->is_passing) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -111,7 +112,8 @@ class Trail {
   uint16_t stream_number(cuda::Stream stream);  // of the current context
   bool is_captured(cuda::Stream stream);
   static cuda::Context current_context();
-  void begin(FoundLaunch& launch, Ticket& ticket);
+  void begin(FoundLaunch& launch, Ticket& ticket, const ChangedWords* changes = nullptr);
+  bool begin_of_kind(uint64_t words_version, Ticket& ticket);
   void note_memory(FoundLaunch& launch, cuda::Stream stream);
   void find_variant(FoundLaunch& launch, uint64_t row);
   bool begin_learning(const LaunchWords& words, uint64_t most, Ticket& ticket);
@@ -148,10 +150,16 @@ class Trail {
   StreamOrder order_;
   std::vector<std::shared_ptr<LearntLaunch>> learning_;  // whose rows wait for what they changed
   uint64_t unloads_ = 0;
-  std::map<std::pair<cuda::Context, cuda::Function>, std::shared_ptr<Function>> functions_;  // until code is unloaded
-  LaunchMemo memo_;                                                                          // of theirs
-  std::map<uint32_t, std::shared_ptr<Function>> known_code_;                                 // by its entry
-  std::map<uint64_t, FunctionLaunches> launches_of_graphs_;                                  // by what is in them
+  struct HashOfHandles {
+    size_t operator()(const std::pair<cuda::Context, cuda::Function>& handles) const {
+      return std::hash<const void*>()(handles.first) * 31 + std::hash<const void*>()(handles.second);
+    }
+  };
+  // Until code is unloaded.
+  std::unordered_map<std::pair<cuda::Context, cuda::Function>, std::shared_ptr<Function>, HashOfHandles> functions_;
+  LaunchMemo memo_;                                           // of theirs
+  std::map<uint32_t, std::shared_ptr<Function>> known_code_;  // by its entry
+  std::map<uint64_t, FunctionLaunches> launches_of_graphs_;   // by what is in them
   KnownGraphs graphs_;
   std::map<std::pair<cuda::Context, cuda::Stream>, uint16_t> streams_;
   std::map<uint64_t, uint32_t> values_;                   // entries of parameters

@@ -165,15 +165,34 @@ const WrittenParts* LaunchVariant::parts_for(uint64_t row) {
   return &parts_;
 }
 
-std::vector<std::pair<uint32_t, uint64_t>> FunctionLaunches::changes_of(const LaunchVariant& variant,
-                                                                        const LaunchWords& words) {
-  std::vector<std::pair<uint32_t, uint64_t>> changes;
+ChangedWords FunctionLaunches::changes_of(const LaunchVariant& variant, const LaunchWords& words) {
+  ChangedWords changes;
   if (words.bytes == variant.bytes) return changes;  // nearly all are
   for (size_t i = 0; i < words_in(words.bytes); ++i) {
+    if (i < variant.unused_.size() && variant.unused_[i]) continue;
     const uint64_t word = word_in(words.bytes, i * kWord);
     if (word != word_in(variant.bytes, i * kWord)) changes.emplace_back(i * kWord, word);
   }
   return changes;
+}
+
+ChangedWords FunctionLaunches::changes_of(const LaunchVariant& kind, std::span<const std::byte> parameters,
+                                          MemoryMap& memory) {
+  ChangedWords changes;
+  for (size_t i = 0; i < kind.indifferent_.size(); ++i) {
+    if (!kind.is_indifferent(i) || kind.unused_[i]) continue;
+    const uint64_t word = word_in(parameters, i * kWord), first = word_in(kind.bytes, i * kWord);
+    if (word == first) continue;
+    const uint64_t normalized = is_address(word, memory) ? spool::TrailRow::kAddress : word;
+    if (normalized != first) changes.emplace_back(i * kWord, normalized);
+  }
+  return changes;
+}
+
+const LaunchVariant* FunctionLaunches::kind_of(std::span<const std::byte> parameters) const {
+  const auto kind = std::ranges::find_if(
+      kinds_, [&](const LaunchVariant* known) { return known->has_all_but_addresses(parameters); });
+  return kind == kinds_.end() || (*kind)->has_exceptions_ ? nullptr : *kind;
 }
 
 // Returns whether these parameters equal those of the variant's first launch, except for indifferent halves of words.
@@ -184,6 +203,26 @@ bool LaunchVariant::has(const std::vector<std::byte>& words) const {
     if (((word_in(bytes, i * kWord) ^ word_in(words, i * kWord)) & ~indifferent_[i]) != 0) return false;
   }
   return true;
+}
+
+bool LaunchVariant::has_all_but_addresses(std::span<const std::byte> words) const {
+  if (words.size() != bytes.size()) return false;
+  for (size_t i = 0; i < indifferent_.size(); ++i) {
+    const uint64_t first = word_in(bytes, i * kWord);
+    const uint64_t differs = (first ^ word_in(words, i * kWord)) & ~indifferent_[i];
+    if (differs != 0 && first != spool::TrailRow::kAddress) return false;
+  }
+  return true;
+}
+
+// A place that decides nothing, and holds an address in one launch and a number in another, is unused. An address in
+// place of 0 is an optional parameter.
+void LaunchVariant::note_unused(const std::vector<std::byte>& words) {
+  for (size_t i = 0; i < unused_.size(); ++i) {
+    const uint64_t word = word_in(words, i * kWord), first = word_in(bytes, i * kWord);
+    const bool is_one_address = (word == spool::TrailRow::kAddress) != (first == spool::TrailRow::kAddress);
+    if (is_one_address && word != 0 && first != 0 && is_indifferent_as_a_whole(i)) unused_[i] = true;
+  }
 }
 
 // Notes that a launch with this half of a word wrote equal parts. Returns whether enough launches did: words in unused
@@ -226,10 +265,24 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
     are_seen &= is_same && kind.is_seen_to_differ(i, a, is_address(joining.bytes, i));
   }
   if (!are_seen && !(draws_random_numbers_ && are_sizes && sizes <= kMostOfRandom)) return false;
+  const bool is_wider = kind.indifferent_ != indifferent;
   kind.indifferent_ = std::move(indifferent);
+  kind.unused_.resize(kind.indifferent_.size());
+  kind.note_unused(joining.bytes);
   add_parts(kind.parts_, joining.parts_);
   kind.parts_entry.reset();
+  if (is_wider) find_exceptions(kind);
   return true;
+}
+
+// Launches may differ as those of the kind do, and yet write other parts: their sizes differ in a word that decided
+// nothing so far.
+void FunctionLaunches::find_exceptions(LaunchVariant& kind) const {
+  for (size_t i = 0; i < compared_ && !kind.has_exceptions_; ++i) {
+    const LaunchVariant& other = *variants_[i];
+    const bool is_its_own = &other == &kind || other.parts_.empty() || may_be_same(other.parts_, kind.parts_);
+    kind.has_exceptions_ = !is_its_own && kind.has(other.bytes);
+  }
 }
 
 void FunctionLaunches::join_alike(uint64_t row) {
@@ -242,10 +295,13 @@ void FunctionLaunches::join_alike(uint64_t row) {
     if (joining.learnt_ == 0 || joining.parts_.empty()) continue;
     const auto take = [&](LaunchVariant& kind) {
       const bool takes = &kind != &joining && kind.learnt_ > 0 && join(kind, joining);
-      version_ += takes;
-      return takes;
+      if (!takes) return false;
+      ++version_;
+      by_hash_[hash_of(joining.bytes)] = &kind;
+      return true;
     };
     if (std::ranges::any_of(kinds_, [&](LaunchVariant* kind) { return take(*kind); })) continue;
+    for (LaunchVariant* kind : kinds_) kind->has_exceptions_ |= kind->has(joining.bytes);
     size_t alike = 0;  // how many wrote equal parts
     for (size_t i = compared_ - std::min(compared_, kMostBack); i < compared_ && kinds_.size() < kMostKinds; ++i) {
       alike += may_be_same(variants_[i]->parts_, joining.parts_);
@@ -262,7 +318,9 @@ LaunchVariant* FunctionLaunches::find(const std::vector<std::byte>& bytes) const
   const auto known = by_hash_.find(hash_of(bytes));
   if (known != by_hash_.end()) return known->second;
   const auto kind = std::ranges::find_if(kinds_, [&](const LaunchVariant* joining) { return joining->has(bytes); });
-  return kind != kinds_.end() ? *kind : nullptr;
+  if (kind == kinds_.end()) return nullptr;
+  (*kind)->note_unused(bytes);
+  return *kind;
 }
 
 LaunchVariant& FunctionLaunches::variant_of(const LaunchWords& words, uint64_t row) {

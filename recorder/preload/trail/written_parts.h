@@ -47,6 +47,9 @@ struct LearntLaunch {
   bool is_cut() const;     // it wrote up to near where the comparison ended, and maybe further
 };
 
+// Words in which a launch differs from its variant's first one: offsets and values.
+using ChangedWords = std::vector<std::pair<uint32_t, uint64_t>>;
+
 // Launches of a function that write the same parts, as far as is known: those of one grid whose parameters are equal,
 // except for addresses and for halves of words that were seen to be irrelevant while all others are equal.
 class LaunchVariant {
@@ -68,6 +71,13 @@ class LaunchVariant {
     learning_.clear();
   }
 
+  // Returns whether words among which addresses still stand are parameters of its launches, given that they have
+  // addresses where its first launch has some.
+  bool has_all_but_addresses(std::span<const std::byte> words) const;
+  // Returns whether launches may differ in this word without writing other parts: in some of its bits, or in all.
+  bool is_indifferent(size_t word) const { return word < indifferent_.size() && indifferent_[word] != 0; }
+  bool is_indifferent_as_a_whole(size_t word) const { return is_indifferent(word) && ~indifferent_[word] == 0; }
+
   uint32_t parameters = 0, caller = 0;  // entries of the trail's lists
   std::vector<std::byte> bytes;         // the parameters of its first launch
   std::optional<uint32_t> parts_entry;  // of parts_for()
@@ -76,6 +86,7 @@ class LaunchVariant {
   friend class FunctionLaunches;
   static constexpr uint64_t kBytesToCompare = 1 << 20;
   bool has(const std::vector<std::byte>& words) const;
+  void note_unused(const std::vector<std::byte>& words);
   bool is_seen_to_differ(size_t half, uint32_t value, bool is_of_address);
   void settle(uint64_t row);
   void add(const LearntLaunch& launch);
@@ -84,6 +95,8 @@ class LaunchVariant {
   WrittenParts parts_;
   bool is_sparse_ = false;
   std::vector<uint64_t> indifferent_;  // for each word, which of its bits are, in whole halves; empty: none
+  std::vector<bool> unused_;           // for each word, whether it held an address once, and another time a number
+  bool has_exceptions_ = false;        // launches that has() takes for its own wrote other parts
   static constexpr size_t kEnoughValues = 3;
   struct OtherLaunches {
     std::array<uint32_t, kEnoughValues> values;
@@ -107,13 +120,21 @@ class FunctionLaunches {
   bool is_new() const { return is_new_; }
   // Returns a number that changes whenever variant_of() may find another variant for equal words.
   uint64_t version() const { return version_; }
-  // Returns the words in which the launch differs from its variant's first launch: offsets and values.
-  static std::vector<std::pair<uint32_t, uint64_t>> changes_of(const LaunchVariant& variant, const LaunchWords& words);
+  // Returns the variant of launches with these parameters, in which addresses still stand, if it is one with
+  // indifferent words and variant_of() would find it; else null.
+  const LaunchVariant* kind_of(std::span<const std::byte> parameters) const;
+  // Returns the words in which the launch differs from its variant's first launch. Words in unused places do not count:
+  // what was on the stack before stands there.
+  static ChangedWords changes_of(const LaunchVariant& variant, const LaunchWords& words);
+  // The same of parameters in which addresses still stand, and that kind_of() has found to be of this variant. Call it
+  // after memory.enter().
+  static ChangedWords changes_of(const LaunchVariant& kind, std::span<const std::byte> parameters, MemoryMap& memory);
 
  private:
   LaunchVariant* find(const std::vector<std::byte>& bytes) const;
   void join_alike(uint64_t row);
   bool join(LaunchVariant& kind, const LaunchVariant& joining) const;
+  void find_exceptions(LaunchVariant& kind) const;
 
   const bool draws_random_numbers_;
   std::vector<std::unique_ptr<LaunchVariant>> variants_;
