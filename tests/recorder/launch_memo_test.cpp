@@ -221,11 +221,11 @@ TEST_F(LaunchMemoTest, FindsLaunchesOfAKind) {
   EXPECT_EQ(FunctionLaunches::changes_of(*third->variant, memo_.parameters(), memory_), (ChangedWords{{16, 4}}));
   EXPECT_EQ(find_of_kind(kFirst + 16, 4), nullptr);  // another address
   EXPECT_EQ(find_of_kind(kFirst, 4, /*grid=*/2), nullptr);
-  const auto other = remember(kSecond, 0, 5);
-  EXPECT_EQ(find_of_kind(kSecond, 6), other);
+  const auto next = remember(kSecond, 0, 5);
+  EXPECT_EQ(find_of_kind(kSecond, 6), next);
   EXPECT_EQ(find_of_kind(kFirst, 6), third);
   allocate(kSecond + kBytes);
-  EXPECT_EQ(find_of_kind(kFirst, 7), nullptr);  // other memory may lie there
+  EXPECT_EQ(find_of_kind(kFirst, 7), nullptr);  // next memory may lie there
 }
 
 // Variants are forgotten when there are too many, and with them all that refers to them.

@@ -218,13 +218,13 @@ TEST(WrittenParts, KindsAreFoundUnlessLaunchesLikeTheirsWroteOtherParts) {
 TEST(WrittenParts, WordsInUnusedPlacesAreNoChanges) {
   std::vector<std::pair<uint64_t, Changed>> launches{{0x4242'4242'4242'0000, all_of(48)}};
   for (uint64_t i = 1; i < 20; ++i) launches.push_back({i << 40 | i << 8, all_of(48)});
-  const uint64_t other = 0x9999'2222'3333'4444;
+  const uint64_t number = 0x9999'2222'3333'4444;
   const Kind used(launches);
-  EXPECT_EQ(used.changes(other), (ChangedWords{{8, other}}));
+  EXPECT_EQ(used.changes(number), (ChangedWords{{8, number}}));
   Kind unused(launches);
   ASSERT_NE(unused.known.variant_of(words_with({spool::TrailRow::kAddress}), 200).bytes,
             words_with({spool::TrailRow::kAddress}).bytes);
-  EXPECT_TRUE(unused.changes(other).empty());
+  EXPECT_TRUE(unused.changes(number).empty());
 }
 
 // Where the words that differ may be sizes, the numbers that were written have to be the same.

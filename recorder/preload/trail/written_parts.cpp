@@ -275,13 +275,13 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
   return true;
 }
 
-// Launches may differ as those of the kind do, and yet write other parts: their sizes differ in a word that decided
+// Launches may differ as those of the kind do, and yet write variant parts: their sizes differ in a word that decided
 // nothing so far.
 void FunctionLaunches::find_exceptions(LaunchVariant& kind) const {
   for (size_t i = 0; i < compared_ && !kind.has_exceptions_; ++i) {
-    const LaunchVariant& other = *variants_[i];
-    const bool is_its_own = &other == &kind || other.parts_.empty() || may_be_same(other.parts_, kind.parts_);
-    kind.has_exceptions_ = !is_its_own && kind.has(other.bytes);
+    const LaunchVariant& variant = *variants_[i];
+    const bool is_its_own = &variant == &kind || variant.parts_.empty() || may_be_same(variant.parts_, kind.parts_);
+    kind.has_exceptions_ = !is_its_own && kind.has(variant.bytes);
   }
 }
 
