@@ -275,7 +275,7 @@ bool FunctionLaunches::join(LaunchVariant& kind, const LaunchVariant& joining) c
   return true;
 }
 
-// Launches may differ as those of the kind do, and yet write variant parts: their sizes differ in a word that decided
+// Launches may differ as those of the kind do, and yet write other parts: their sizes differ in a word that decided
 // nothing so far.
 void FunctionLaunches::find_exceptions(LaunchVariant& kind) const {
   for (size_t i = 0; i < compared_ && !kind.has_exceptions_; ++i) {
