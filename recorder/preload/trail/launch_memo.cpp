@@ -12,7 +12,7 @@
 namespace msda::record {
 namespace {
 
-constexpr size_t kMostEntries = 1 << 13;  // entries
+constexpr size_t kMostEntries = 1 << 13;
 
 }  // namespace
 
@@ -56,7 +56,7 @@ std::shared_ptr<FoundLaunch> LaunchMemo::find_of_kind(uint64_t words_version) {
   return kind != nullptr ? find(hash_of_kind(*kind), words_version) : nullptr;
 }
 
-LaunchMemo::Hash LaunchMemo::hash_of_kind(const LaunchVariant& kind) const {
+LaunchMemo::Hash LaunchMemo::hash_of_kind(const LaunchVariant& kind) {
   key_of_kind_.assign(key_.begin(), key_.begin() + kHeader);
   const auto append = [this](uint64_t word) {
     const auto* begin = reinterpret_cast<const std::byte*>(&word);

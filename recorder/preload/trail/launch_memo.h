@@ -72,7 +72,7 @@ class LaunchMemo {
   using Hash = std::pair<uint64_t, uint64_t>;
   static Hash hash_of(std::span<const std::byte> key);
   Hash hash_of_header() const { return hash_of(std::span(key_).first(kHeader)); }
-  Hash hash_of_kind(const LaunchVariant& kind) const;
+  Hash hash_of_kind(const LaunchVariant& kind);
   std::shared_ptr<FoundLaunch> find(const Hash& hash, uint64_t words_version);
   void keep(const Hash& hash, std::shared_ptr<FoundLaunch> launch, uint64_t words_version);
   void forget(const Hash& hash);
@@ -91,7 +91,7 @@ class LaunchMemo {
   size_t size_ = 0;                                               // of the parameters of entries_
   std::vector<std::byte> key_;                                    // of the launch that comes: a header, parameters
   Hash hash_;                                                     // of the key
-  mutable std::vector<std::byte> key_of_kind_;                    // a header, a kind, and addresses
+  std::vector<std::byte> key_of_kind_;                            // a header, a kind, and addresses
 };
 
 }  // namespace msda::record
