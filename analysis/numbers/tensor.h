@@ -27,6 +27,7 @@ struct Tensor {
   int64_t elements() const { return kernels::elements_of(shape); }
 
   double at(int64_t flat) const {
+    if (dtype == MSDA_FLOAT32) return static_cast<const float*>(data)[flat];  // inlined: most elements are read here
     if (dtype == MSDA_INT32) return static_cast<const int32_t*>(data)[flat];
     if (dtype == MSDA_INT64) return static_cast<double>(static_cast<const int64_t*>(data)[flat]);
     if (dtype == kernels::kUInt8) return static_cast<const uint8_t*>(data)[flat];
@@ -84,6 +85,7 @@ auto with_arithmetic(msda_dtype type, Run&& run) {
 
 // x rounded to nearest even in `dtype`.
 inline double rounded_to(double x, msda_dtype dtype) {
+  if (dtype == MSDA_FLOAT32) return static_cast<float>(x);  // inlined: sums of many addends are rounded here
   return kernels::visit_dtype(dtype,
                               [&]<class T>(const T*) -> double { return kernels::widen(kernels::narrow<T>(x)); });
 }
