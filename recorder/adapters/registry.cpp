@@ -1,3 +1,4 @@
+#include "kernels/operator_rows.h"
 #include "recorder/adapters/adapter_files.h"
 #include "recorder/adapters/decode.h"
 #include "recorder/adapters/made_once.h"
@@ -16,7 +17,10 @@ const Adapters& built_in() {
 #define MSDA_ADD(file) add_##file(*adapters);
     MSDA_ADAPTER_FILES(MSDA_ADD)
 #undef MSDA_ADD
-    for (UserSpec& spec : built_in_specs()) adapters->push_back(user_adapter(std::move(spec)));
+    for (const std::string_view definition : kernels::kOperatorDefinitions) {
+      for (UserSpec& spec : built_in_specs(definition, /*with_operators=*/false))
+        adapters->push_back(user_adapter(std::move(spec)));
+    }
     return adapters;
   });
 }

@@ -351,7 +351,9 @@ std::string alone(const Node& adapter) {
   return Json{{"format", "msda-adapter"}, {"version", 1}, {"adapters", Json::array({adapter.json()})}}.dump();
 }
 
-std::vector<UserSpec> parse_specs(const std::string& path, const std::string& text, bool is_built_in) {
+enum class Source { kUser, kBuiltIn, kBuiltInForLaunches };
+
+std::vector<UserSpec> parse_specs(const std::string& path, const std::string& text, Source source) {
   Json json;
   std::vector<std::set<std::string>> keys;  // of the objects that are open
   std::string twice;
@@ -380,12 +382,15 @@ std::vector<UserSpec> parse_specs(const std::string& path, const std::string& te
   Json all = Json::array();
   for (const Node& own : file.at("adapters").list(1, kMostAdapters)) {
     all.push_back(with_members_of_another(own, all));
-    const Node adapter(path, all.back(), own.pointer());
+    Json read = all.back();
+    if (source == Source::kBuiltInForLaunches) read.erase("operator");
+    const Node adapter(path, read, own.pointer());
     bool is_another_type = false;
     for (const Json& typed : with_types(adapter)) {
-      specs.push_back(read_spec(Node(path, typed, adapter.pointer()), is_built_in));
-      if (is_built_in) specs.back().text = alone(adapter);
-      specs.back().is_another_type = std::exchange(is_another_type, true);
+      UserSpec& spec = specs.emplace_back(read_spec(Node(path, typed, adapter.pointer()), source != Source::kUser));
+      if (source == Source::kBuiltInForLaunches) spec.op.emplace().name = all.back().at("operator").at("name");
+      if (source == Source::kBuiltIn && !is_another_type) spec.text = alone(adapter);
+      spec.is_another_type = std::exchange(is_another_type, true);
     }
   }
   return specs;
@@ -394,15 +399,12 @@ std::vector<UserSpec> parse_specs(const std::string& path, const std::string& te
 }  // namespace
 
 std::vector<UserSpec> parse_user_specs(const std::string& path, const std::string& text) {
-  return parse_specs(path, text, false);
+  return parse_specs(path, text, Source::kUser);
 }
 
-std::vector<UserSpec> built_in_specs() {
-  std::vector<UserSpec> specs;
-  for (const std::string_view definition : kernels::kOperatorDefinitions) {
-    std::ranges::move(parse_specs("built in", std::string(definition), true), std::back_inserter(specs));
-  }
-  return specs;
+std::vector<UserSpec> built_in_specs(std::string_view definition, bool with_operators) {
+  return parse_specs("built in", std::string(definition),
+                     with_operators ? Source::kBuiltIn : Source::kBuiltInForLaunches);
 }
 
 std::vector<UserSpec> read_user_specs(const std::string& path) { return parse_user_specs(path, contents_of(path)); }

@@ -48,8 +48,8 @@ struct UserSpec {
   std::optional<bool> align_corners;
   std::optional<OperatorSpec> op;  // of the user's own, or built in
   bool is_built_in = false;
-  std::string text;              // of one that is built in: an adapter file with it alone
   bool is_another_type = false;  // as the spec before it, but for the types of its "types"
+  std::string text;              // of one that is built in, and is not another type: an adapter file with it alone
 };
 
 inline constexpr const char* kExtents[] = {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"};
@@ -57,8 +57,9 @@ inline constexpr const char* kExtents[] = {"grid.x", "grid.y", "grid.z", "block.
 // Returns the specs of a file, as read_user_adapters() (user.h).
 std::vector<UserSpec> read_user_specs(const std::string& path);
 std::vector<UserSpec> parse_user_specs(const std::string& path, const std::string& text);
-// Returns the specs of the definitions that are built in: analysis/operators/*/definition.json.
-std::vector<UserSpec> built_in_specs();
+// Returns the specs of a definition that is built in (kernels/operator_rows.h). What reads launches needs of an
+// operator its name alone; reading all of it takes most of the time.
+std::vector<UserSpec> built_in_specs(std::string_view definition, bool with_operators);
 
 // Returns the adapter that decodes launches by the spec.
 std::unique_ptr<const Adapter> user_adapter(UserSpec spec);

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
+#include "kernels/operator_rows.h"
 #include "recorder/adapters/user.h"
 #include "recorder/adapters/user_spec.h"
 #include "replay/base/errors.h"
@@ -78,16 +81,27 @@ const OwnOperator* stored_operator(const capture::Invocation& invocation, const 
   return known.get();
 }
 
+// Returns whether a definition may be of the invocation: parsing one takes milliseconds.
+bool may_define(std::string_view definition, const capture::CallFacts& facts) {
+  const auto names = [&](const std::string& name) { return definition.find('"' + name + '"') != definition.npos; };
+  if (const auto adapter = facts.texts.find("adapter"); adapter != facts.texts.end()) return names(adapter->second);
+  return std::ranges::any_of(facts.integers, [&](const auto& fact) { return names(fact.first); });
+}
+
 const OwnOperator* built_in_operator(const capture::Invocation& invocation) {
-  static const auto* const all = [] {
-    auto* made = new std::vector<std::unique_ptr<const ExpressionOperator>>;
-    for (adapters::UserSpec& spec : adapters::built_in_specs()) {
-      if (!spec.is_another_type) made->push_back(std::make_unique<ExpressionOperator>(std::move(spec)));
+  static std::mutex mutex;
+  static auto* const all = new std::map<std::string_view, std::vector<std::unique_ptr<const ExpressionOperator>>>;
+  const std::lock_guard lock(mutex);
+  for (const std::string_view definition : kernels::kOperatorDefinitions) {
+    if (!may_define(definition, invocation.facts)) continue;
+    const auto [made, is_new] = all->try_emplace(definition);
+    for (adapters::UserSpec& spec :
+         is_new ? adapters::built_in_specs(definition, /*with_operators=*/true) : std::vector<adapters::UserSpec>{}) {
+      if (!spec.is_another_type) made->second.push_back(std::make_unique<ExpressionOperator>(std::move(spec)));
     }
-    return made;
-  }();
-  for (const auto& known : *all) {
-    if (known->takes(invocation)) return known.get();
+    for (const auto& known : made->second) {
+      if (known->takes(invocation)) return known.get();
+    }
   }
   return nullptr;
 }
