@@ -1,4 +1,4 @@
-"""tools/bench/gpu_bench.py as far as no GPU is needed: inputs, statistics, tables, promises, the plot."""
+"""tools/bench/gpu_bench.py as far as no GPU is needed: inputs, statistics, tables, promises."""
 
 import importlib.util
 import json
@@ -36,9 +36,9 @@ def cell(contention="uniform", dtype="float32", row=1, **milliseconds):
     return {"problem": problems.EVERY_ROW[row].name, "type": dtype, "contention": contention, "contenders": contenders}
 
 
-def made_report(cells, growth=()):
+def made_report(cells):
     return {"command": "python3 tools/bench/gpu_bench.py", "date": "2026-11-21", "machine": {"GPU": "X"}, "absent": {"other": "not here"},
-            "cells": cells, "growth": list(growth), "seconds": 7, "promises": report.promises(cells)}
+            "cells": cells, "seconds": 7, "promises": report.promises(cells)}
 
 
 def judged(cells):
@@ -50,27 +50,26 @@ def test_what_is_chosen():
     every = gpu_bench.parse(["--library", str(LIBRARY)])
     cells = gpu_bench.cells_of(every)
     assert len(cells) == len(set(cells)) == 4 * (4 + 2) + 5 * 4  # the other contentions in float32, and not of the short rows
-    assert every.growth[0] == 100 and every.growth[-1] == 1000000
-    quick = gpu_bench.parse(["--library", str(LIBRARY), "--quick", "--types", "float16", "--growth", "none"])
-    assert gpu_bench.cells_of(quick) == [(1, "float16", "uniform"), (2, "float16", "uniform")] and quick.growth == []
+    some = gpu_bench.parse(["--library", str(LIBRARY), "--rows", "1,Q100,D64", "--types", "float16,float32", "--contention", "uniform,single"])
+    uniform = [(row, dtype, "uniform") for row in (1, "Q100", "D64") for dtype in ("float16", "float32")]
+    assert set(gpu_bench.cells_of(some)) == {*uniform, (1, "float32", "single"), ("Q100", "float32", "single"), ("D64", "float32", "single")}
 
 
 def test_documented():
     text = (SOURCE / "docs" / "measured" / "benchmarks.md").read_text()
     for flag in re.findall(r"^  (--[\w-]+)", run("--help").stdout, re.M):
         assert f"`{flag}" in text, flag
-    assert report.put_between_marks(text, "x").count("\nx\n") == 1
 
 
 def test_problems():
     # 4 bytes of value and grad_output, locations and weights, counted by hand.
     assert problems.ROWS[1].input_bytes("float32") == 4 * (4 * 5440 * 256 + 4 * 1000 * 256 + 4 * 1000 * 8 * 12 * 3)
-    assert [row.name for row in problems.ROWS.values()] == ["4 1000 8 4 3 32", "4 1000 8 4 4 32", "4 10000 8 4 4 32", "2 22223 8 4 4 32"]
+    assert [problems.ROWS[row].name for row in range(1, 5)] == ["4 1000 8 4 3 32", "4 1000 8 4 4 32", "4 10000 8 4 4 32", "2 22223 8 4 4 32"]
     assert problems.ROWS[4].pixels == 16700 + 4200 + 1050 + 273
     for dtype in problems.TYPES:
         count = problems.input_sets(problems.ROWS[1], dtype, 50 << 20)
         assert count >= 3 and count * problems.ROWS[1].input_bytes(dtype) > 50 << 20
-    assert problems.input_sets(problems.growth_problem(1000000), "float32", 50 << 20) == 3
+    assert problems.input_sets(problems.SWEPT["Q1000000"], "float32", 50 << 20) == 3
 
 
 def cells_hit(locations, levels):
@@ -140,55 +139,36 @@ def test_tables():
         assert len({line.count("|") for line in block.splitlines()}) == 1
 
 
-def test_tables_of_the_host_and_the_sweep():
-    """Microseconds, and nanoseconds per sample, by hand."""
+def test_the_table_of_the_host():
+    """Microseconds."""
     entry = cell(det=0.05, triton=0.1)
     entry["contenders"]["deterministic"]["host"] = times(6.04)
-    sweep = [{**cell(det=0.02, atomic=0.01), "sweep": "base", "work": 100000}, {**cell(det=0.09, atomic="no"), "sweep": "D 64", "work": 200000}]
-    lines = report.markdown({**made_report([entry]), "sweep": sweep}).splitlines()
-    assert "| 4 1000 8 4 3 32 | float32 | 6.0 |  |" in lines
-    assert "| base | 0.200 | 0.100 | 1.00 | 1.00 |" in lines and "| D 64 | 0.450 | absent | 2.25 |  |" in lines
+    assert "| 4 1000 8 4 3 32 | float32 | 6.0 |  |" in report.markdown(made_report([entry])).splitlines()
 
 
-def test_the_sweep_changes_one_size_at_a_time():
-    swept = problems.swept_problems()
-    base = swept.pop("base")
-    for name, problem in swept.items():
-        assert sum(getattr(problem, field) != getattr(base, field) for field in ("B", "Q", "M", "P", "D", "levels")) == 1, name
-    assert problems.work_of(base) == 10000 * 8 * 4 * 4 and problems.work_of(swept["D 64"]) == problems.work_of(swept["P 8"]) == 2 * problems.work_of(base)
-    assert problems.work_of(swept["D 16"]) == problems.work_of(base)
+def test_the_other_rows_change_one_size_at_a_time():
+    for name, problem in problems.SWEPT.items():
+        changed = sum(getattr(problem, field) != getattr(problems.BASE, field) for field in ("B", "Q", "M", "P", "D", "levels"))
+        assert changed == (0 if problem == problems.BASE else 1) and name not in problems.ROWS, name
+    assert problems.SWEPT["Q10000"] == problems.BASE and len(set(problems.SWEPT.values())) == len(problems.SWEPT)
+    alone = report.promises([{**cell(det=1.0, triton=0.1), "problem": problems.SWEPT["D64"].name}])
+    assert alone == []  # nothing is promised there
 
 
-def test_from_json_into_marks(tmp_path):
-    """What a run elsewhere wrote becomes the section and the plot; --assert judges it."""
-    cells = [cell(det=0.07, atomic=0.03, triton=0.1)]
-    growth = [{**cell(kind, det=0.01 * q / 100, triton=0.02 * q / 100), "queries": q} for kind in ("uniform", "single") for q in (100, 10000)]
-    source, document, plot = tmp_path / "a.json", tmp_path / "a.md", tmp_path / "a.svg"
-    source.write_text(json.dumps(made_report(cells, growth)))
-    document.write_text(f"before\n{report.BEGIN}\nstale\n{report.END}\nafter\n")
-    for judge, status in (([], 0), (["--assert"], 1)):
-        done = run("--from", source, "--markdown", document, "--svg", plot, *judge)
-        assert done.returncode == status
-        assert ("0.70, at most 0.60 is promised" in done.stderr) == bool(judge)
-    text = document.read_text()
-    assert text.startswith(f"before\n{report.BEGIN}\n") and text.endswith(f"{report.END}\nafter\n") and "stale" not in text
-    assert all(f"<!-- {label} -->" in plot.read_text() for label in ("queries", "milliseconds", "uniform", "single", "msda-triton"))
-    assert "(a.svg)" in text and "| single | 10,000 | 1.00 | 2.00 |" in text
-    wrong = {**cells[0], "contenders": {"atomic": {"absent": "wrong: 0.5 of grad_value differ"}}}
-    source.write_text(json.dumps(made_report([wrong])))
-    done = run("--from", source)
-    assert done.returncode == 1 and "atomic: wrong: 0.5 of grad_value" in done.stderr
+def test_wrong_results_of_ours_are_failures():
+    wrong = cell(atomic="wrong: 0.5 of grad_value differ", triton="no Triton")
+    assert report.failures([wrong, cell(det=0.1)]) == ["4 1000 8 4 3 32 float32 uniform: atomic: wrong: 0.5 of grad_value differ"]
 
 
 @pytest.mark.skipif(not has_torch, reason="no PyTorch")
 def test_on_the_cpu(tmp_path):
     """The whole benchmark with the CPU's contenders: both sides compute the same, and everything is measured."""
     out = tmp_path / "a.json"
-    done = run("--device", "cpu", "--library", LIBRARY, "--rows", "1", "--types", "float32,float64", "--runs", 2, "--growth", 10, "--json", out)
+    done = run("--device", "cpu", "--library", LIBRARY, "--rows", "1", "--types", "float32,float64", "--runs", 2, "--json", out)
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     assert [cell["contention"] for cell in found["cells"]] == ["uniform", "clustered", "single", "uniform"]
-    for entry in [*found["cells"], *found["growth"]]:
+    for entry in found["cells"]:
         for name in ("deterministic", "atomic", names.GRID_SAMPLE):
             assert entry["contenders"][name]["warm"]["runs"] == 2, (entry, name)
 
@@ -199,21 +179,20 @@ def test_a_run_cut_short_leaves_what_it_found(tmp_path, monkeypatch):
 
     seen = []
 
-    def measured(self, problem, dtype, contention, *limits):
+    def measured(self, problem, dtype, contention, *limits, hosts):
         if len(seen) == 2:
             raise KeyboardInterrupt
         seen.append(contention)
         return {"deterministic": {"warm": times(len(seen) * 1.0)}}
 
     monkeypatch.setattr(measure.Measuring, "cell", measured)
-    out, document = tmp_path / "a.json", tmp_path / "a.md"
+    out = tmp_path / "a.json"
     with pytest.raises(KeyboardInterrupt):
         gpu_bench.main(["--device", "cpu", "--library", str(LIBRARY), "--rows", "2", "--json", str(out)])
     found = json.loads(out.read_text())
     assert [(cell["problem"], cell["contention"]) for cell in found["cells"]] == [("4 1000 8 4 4 32", "uniform"), ("4 1000 8 4 4 32", "clustered")]
     assert list(tmp_path.iterdir()) == [out]
-    done = run("--from", out, "--assert", "--markdown", document)  # twice uniform's time: within the limit
-    assert done.returncode == 0 and "| 3.00 | 2.00 | 4 1000 8 4 4 32 float32 clustered warm | 1 of 1 |" in document.read_text()
+    assert [entry["figure"] for entry in found["promises"] if entry["where"].endswith("clustered warm")] == [2.0]  # twice uniform's time
 
 
 @pytest.mark.skipif(not has_torch, reason="no PyTorch")

@@ -15,13 +15,13 @@ class Measuring:
     def __init__(self, library, contenders, clock, device):
         self.library, self.contenders, self.clock, self.device = library, contenders, clock, device
 
-    def cell(self, problem, dtype, contention, runs, caches=None, seconds=None, least=5, hosts=False):
+    def cell(self, problem, dtype, contention, runs, seconds=None, least=5, hosts=False):
         """By contender: {"cold": summary, "warm": summary}, or {"absent": why}; optionally "note" and, with `hosts`, "host".
 
         `runs` rounds; with `seconds`, no more than fit into them, but `least`. In a round each contender has one turn
         with the current inputs, in an order that rotates from round to round.
         """
-        caches = [cache for cache in self.clock.caches if caches is None or cache in caches]
+        caches = self.clock.caches
         try:
             count = input_sets(problem, dtype, self.clock.cache_bytes)
             sets, why = verify.attempt(lambda: [draw(problem, dtype, contention, seed, self.device) for seed in range(count)])

@@ -52,28 +52,14 @@ SHORT_ROWS = {
     8: Problem(1, 8400, 8, 4, 32, DETECTOR),
     9: Problem(1, 100, 8, 4, 32),
 }
-EVERY_ROW = {**ROWS, **SHORT_ROWS}
-# With a batch of one, even PyTorch's path fits into the memory at 1,000,000 queries.
-GROWTH = (100, 300, 1000, 3000, 10000, 30000, 100000, 300000, 1000000)
-
-
-def swept_problems():
-    """By name: one size of a call at a time over what users have, around the first."""
-    base = Problem(1, 10000, 8, 4, 32)
-    found = {"base": base}
-    found |= {f"D {D}": dataclasses.replace(base, D=D) for D in (16, 64, 128, 256)}
-    found |= {f"L {len(levels)}": dataclasses.replace(base, levels=levels) for levels in (SQUARES[:1], SQUARES[:2], (*SQUARES, (4, 4)))}
-    found |= {f"P {P}": dataclasses.replace(base, P=P) for P in (1, 8)}
-    return found | {f"Q {Q:,}": dataclasses.replace(base, Q=Q) for Q in (1000, 100000, 1000000)}
-
-
-def work_of(problem):
-    """Returns the samples of a problem, counted once for each 32 channels, which is what threads work on at a time."""
-    return problem.B * problem.Q * problem.M * len(problem.levels) * problem.P * math.ceil(problem.D / 32)
-
-
-def growth_problem(queries):
-    return dataclasses.replace(ROWS[2], B=1, Q=queries)
+ROWS |= SHORT_ROWS
+# One size of a call at a time over what users have. With a batch of one, even PyTorch's path fits into the memory at 1,000,000 queries.
+BASE = Problem(1, 10000, 8, 4, 32)
+SWEPT = {f"Q{Q}": dataclasses.replace(BASE, Q=Q) for Q in (100, 300, 1000, 3000, 10000, 30000, 100000, 300000, 1000000)}
+SWEPT |= {f"D{D}": dataclasses.replace(BASE, D=D) for D in (16, 64, 128, 256)}
+SWEPT |= {f"L{len(levels)}": dataclasses.replace(BASE, levels=levels) for levels in (SQUARES[:1], SQUARES[:2], (*SQUARES, (4, 4)))}
+SWEPT |= {f"P{P}": dataclasses.replace(BASE, P=P) for P in (1, 8)}
+EVERY_ROW = {**ROWS, **SWEPT}
 
 
 def input_sets(problem, dtype, cache_bytes):

@@ -1,18 +1,16 @@
-"""Evaluates the times: promises kept or missed, and the section of docs/measured/benchmarks.md."""
-
-import re
+"""Evaluates the times: promises kept or missed, and the tables."""
 
 from harness import described, shown, table
 
 from . import names
-from .problems import SHORT_ROWS
+from .problems import ROWS, SHORT_ROWS
 
 # Our promises and their limits. The fastest peer is that of the same row, type, contention and cache state.
 DETERMINISTIC, ATOMIC, FLOAT64, CROWDED = 0.6, 0.45, 1.0, 3.0
 # The first two of short calls, by row; and microseconds of the host, in rows that one launch does.
 SHORT = {SHORT_ROWS[row].name: limits for row, limits in {5: (0.8, 0.7), 6: (0.8, 0.7), 7: (0.8, 0.7), 8: (0.8, 0.7), 9: (1.0, 1.0)}.items()}
 HOST, HOST_ROWS = 10.0, [SHORT_ROWS[row].name for row in (5, 6, 9)]
-BEGIN, END = "<!-- gpu_bench: begin -->", "<!-- gpu_bench: end -->"
+JUDGED = [problem.name for problem in ROWS.values()]
 
 
 def median(cell, name, cache):
@@ -45,6 +43,8 @@ def promises(cells):
     found = []
     uniform = {(cell["problem"], cell["type"]): cell for cell in cells if cell["contention"] == "uniform"}
     for cell in cells:
+        if cell["problem"] not in JUDGED:
+            continue
         for cache in caches_of(cell):
             peer, mine = fastest_peer(cell, cache), ours(cell, "deterministic", cache)
             if cell["contention"] != "uniform":
@@ -119,14 +119,6 @@ def promises_table(records):
     return table(["promise", "at most", "worst", "there", "kept"], rows)
 
 
-def growth_table(growth):
-    present = columns(growth)
-    cells = {(cell["contention"], cell["queries"]): cell for cell in growth}
-    rows = [[contention, f"{queries:,}", *(short(median(cell, name, cache)) or "absent" for name in present)]
-            for (contention, queries), cell in cells.items() for cache in caches_of(cell)[:1]]
-    return table(["contention", "Q", *present], rows)
-
-
 def hosts_table(cells):
     """Returns the microseconds that the host takes to enqueue a call."""
     rows = []
@@ -137,18 +129,6 @@ def hosts_table(cells):
     return table(["host, microseconds", "type", *columns(cells)], rows) if rows else ""
 
 
-def sweep_table(sweep):
-    """Returns the nanoseconds per sample and 32 channels, and how many times those of the first line."""
-    modes, rows = ("deterministic", "atomic"), []
-    for cell in sweep:
-        cache = next(iter(caches_of(cell)), None)
-        each = {name: 1e6 * time / cell["work"] for name in modes if (time := median(cell, name, cache))}
-        first = rows[0][1] if rows else each
-        rows.append((cell["sweep"], each, [shown(ratio(each.get(name), first.get(name))) for name in modes]))
-    return table(["sweep", *modes, *(f"{name} / base" for name in modes)],
-                 [[name, *(f"{each[mode]:.3f}" if mode in each else "absent" for mode in modes), *ratios] for name, each, ratios in rows])
-
-
 def remarks(cells):
     """Returns which contenders are absent and why, and other notes; a line each, with the cases to which it applies."""
     lines = {}
@@ -157,30 +137,18 @@ def remarks(cells):
             for kind in ("absent", "note"):
                 if kind in times:
                     text = f"{name}: {'absent: ' if kind == 'absent' else ''}{times[kind]}"
-                    lines.setdefault(text, []).append(cell["type"] + ("" if "queries" not in cell else f" Q {cell['queries']:,}"))
+                    lines.setdefault(text, []).append(cell["type"])
     return [f"- {text} ({', '.join(dict.fromkeys(where))})" for text, where in lines.items()]
 
 
-def markdown(report, picture=None):
-    """Returns the section: machine, command and date, then the tables."""
-    machine, cells, growth = report["machine"], report["cells"], report["growth"]
-    parts = [f"{described(machine)}. Date: {report['date']}. It took {report['seconds']} s:\n\n"
-             f"    {report['command']}\n\n"
-             f"Backward, all three gradients, milliseconds, medians of {runs_text(cells)} runs."]
-    if cells:
-        parts += [times_table(cells), promises_table(report["promises"])]
-        parts += [text for text in [hosts_table(cells)] if text]
-    if growth:
-        cache = next(iter(caches_of(growth[0])), "")
-        parts += [f"As Q grows, B 1, the rest as in the second row, float32, {cache}, medians of {runs_text(growth)} runs:"]
-        parts += [f"![milliseconds by number of queries]({picture})"] if picture else []
-        parts += [growth_table(growth)]
-    if sweep := report.get("sweep"):
-        parts += ["One size of a call at a time, float32, cold, nanoseconds per sample and 32 channels:", sweep_table(sweep)]
+def markdown(report):
+    """Returns machine, command and date, then the tables."""
+    cells = report["cells"]
     absent = [f"- {name}: absent: {why} (everywhere)" for name, why in report["absent"].items()]
-    if lines := [*absent, *remarks([*cells, *growth, *report.get("sweep", [])])]:
-        parts += ["\n".join(lines)]
-    return "\n\n".join(parts) + "\n"
+    parts = [f"{described(report['machine'])}. Date: {report['date']}. It took {report['seconds']} s:", f"    {report['command']}",
+             f"Backward, all three gradients, milliseconds, medians of {runs_text(cells)} runs.",
+             times_table(cells), promises_table(report["promises"]), hosts_table(cells), "\n".join([*absent, *remarks(cells)])]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def runs_text(cells):
@@ -188,9 +156,3 @@ def runs_text(cells):
     if not runs:
         return "no"
     return str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
-
-
-def put_between_marks(text, section):
-    """`text` with what is between the marks replaced; None if it has no marks."""
-    parts = re.fullmatch(f"(.*{BEGIN}\n).*({END}.*)", text, re.S)
-    return parts and f"{parts[1]}\n{section}\n{parts[2]}"
