@@ -7,8 +7,8 @@
 Each capture is a random call of the operator: any type, dialect, padding and align_corners, with a tolerance from the customary one down to
 1e-7 or none. The kinds of captures take turns: a fault planted in the recorded side, in the reference or in both, or none, where only
 rounding, the order of additions, boundaries, borders or odd inputs make sides differ. With --capture the calls are those of a recorded
-capture: each once as it was recorded, then with every kind of fault that applies planted in what was recorded. docs/measured/campaign.md lists the kinds, what is counted,
-and the figures. Captures, gradients and bounds share no code with the project (tests/campaign/).
+capture: each once as it was recorded, then with every kind of fault that applies planted in what was recorded. --list-kinds prints the kinds;
+docs/measured/campaign.md says what is counted, and the figures. Captures, gradients and bounds share no code with the project (tests/campaign/).
 
 Prints a table by kind. Exit status with --assert: 1 if a side is accused of a mistake that it did not make, if a visible fault is charged
 to the wrong side, if one is missed and the bound printed with it does not explain that, or if what a buffer held is not named though
@@ -35,6 +35,11 @@ def count(argument):
     return int(argument)
 
 
+def kinds_of(operator):
+    """By name, of one operator or of all."""
+    return {name: kind for named, subject in SUBJECTS.items() if operator in (None, named) for name, kind in subject.kinds.items()}
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -45,6 +50,7 @@ def parse(arguments):
     add("--first", type=int, default=0, metavar="I", help="begin with capture number I; default 0")
     add("--seed", type=int, default=1, metavar="S", help="default 1")
     add("--kinds", metavar="LIST", help="only these, by commas; default all")
+    add("--list-kinds", action="store_true", help="print the kinds, and judge nothing")
     add("--jobs", type=count, default=os.cpu_count() or 1, metavar="N", help="captures at a time; default one a core")
     add("--replay", type=Path, default=build / "bin" / "msda-replay", metavar="PROGRAM", help="default build/bin/msda-replay")
     add("--keep", type=Path, metavar="DIR", help="captures that were judged wrong stay here, each with a text that says how")
@@ -56,12 +62,12 @@ def parse(arguments):
         parser.error(f"{chosen.capture}: there is no such file")
     if not chosen.capture:
         chosen.operator, chosen.captures = chosen.operator or "msda", chosen.captures or 3000
-    known = {name: None for operator, subject in SUBJECTS.items() if chosen.operator in (None, operator) for name in subject.kinds}
+    known = kinds_of(chosen.operator)
     chosen.kinds = list(dict.fromkeys(chosen.kinds.split(","))) if chosen.kinds else None
     unknown = [name for name in chosen.kinds or () if name not in known]
     if unknown:
         parser.error(f"argument --kinds: '{unknown[0]}' is none of {', '.join(known)}")
-    if not chosen.replay.is_file():
+    if not chosen.list_kinds and not chosen.replay.is_file():
         parser.error(f"{chosen.replay}: there is no such program; build it (docs/building.md), or name it with --replay")
     return chosen
 
@@ -99,6 +105,9 @@ def numbers_of(chosen):
 
 def main(arguments=None):
     chosen = parse(arguments)
+    if chosen.list_kinds:
+        print("\n".join(f"{kind.room}: {name}: {kind.text}" for name, kind in kinds_of(chosen.operator).items()))
+        return 0
     numbers = numbers_of(chosen)
     found, done = [], 0
     try:
