@@ -232,7 +232,12 @@ std::optional<std::pair<size_t, Expression>> Expression::distance() const {
   return std::pair(name, std::move(rest));
 }
 
-std::optional<Refusal> Expression::apply(const Step& step, std::vector<int64_t>& stack, const Values& values,
+bool Expression::names(size_t name) const {
+  return std::ranges::any_of(
+      steps_, [&](const Step& step) { return step.what == 'n' && step.number == static_cast<int64_t>(name); });
+}
+
+std::optional<Refusal> Expression::apply(const Step& step, Stack<int64_t>& stack, const Values& values,
                                          const Elements& elements) const {
   const char what = step.what;
   if (what == '#') {
@@ -241,8 +246,9 @@ std::optional<Refusal> Expression::apply(const Step& step, std::vector<int64_t>&
   }
   if (what == 'n' || what == 't') {
     const auto rank = static_cast<size_t>(step.rank);
-    const Value value = what == 'n' ? values(static_cast<size_t>(step.number))
-                                    : elements(static_cast<size_t>(step.number), std::span(stack).last(rank));
+    const Value value = what == 'n'
+                            ? values(static_cast<size_t>(step.number))
+                            : elements(static_cast<size_t>(step.number), {stack.data() + stack.size() - rank, rank});
     if (const auto* refusal = std::get_if<Refusal>(&value)) return *refusal;
     stack.resize(stack.size() - rank);
     stack.push_back(std::get<int64_t>(value));
@@ -267,15 +273,14 @@ std::optional<Refusal> Expression::apply(const Step& step, std::vector<int64_t>&
 }
 
 Expression::Value Expression::value(const Values& values, const Elements& elements) const {
-  std::vector<int64_t> stack;
+  Stack<int64_t> stack;
   for (const Step& step : steps_) {
     if (auto fault = apply(step, stack, values, elements)) return *std::move(fault);
   }
   return stack.back();
 }
 
-std::optional<Refusal> Expression::place(const Values& values, const Elements& elements,
-                                         std::vector<int64_t>& at) const {
+std::optional<Refusal> Expression::place(const Values& values, const Elements& elements, Stack<int64_t>& at) const {
   at.clear();
   for (const Step& step : std::span(steps_).first(steps_.size() - 1)) {
     if (auto fault = apply(step, at, values, elements)) return fault;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -40,6 +41,9 @@ class Expression {
   // Returns an element of a tensor by its number.
   using Elements = std::function<Value(size_t tensor, std::span<const int64_t> at)>;
   enum class Numbers { kIntegers, kReals };
+  // Few expressions need memory for what they compute on the way.
+  template <class Number>
+  using Stack = boost::container::small_vector<Number, 16>;
 
   // Functions of real numbers, by their places here.
   static constexpr std::string_view kFunctions[] = {"exp", "sqrt", "abs", "min", "max"};
@@ -59,7 +63,7 @@ class Expression {
   // Division rounds towards zero. Refused on division by zero, and if 63 bits are too few.
   Value value(const Values& values, const Elements& elements = {}) const;
   // Sets `at` to the element's place in an expression that is one tensor's element; as value(), but for the place.
-  std::optional<Refusal> place(const Values& values, const Elements& elements, std::vector<int64_t>& at) const;
+  std::optional<Refusal> place(const Values& values, const Elements& elements, Stack<int64_t>& at) const;
   // Computes in a type with + - * / and the functions. real_of(name) and element_of(tensor, at) give leaves,
   // number(double) those in the text. Indices of elements are integers, by value()'s rules. Returns whether all of
   // these have a value.
@@ -73,6 +77,7 @@ class Expression {
   const std::vector<Reference>& references() const { return references_; }
   // Returns the names that stand elsewhere than as a whole index.
   const std::vector<size_t>& loose_names() const { return loose_; }
+  bool names(size_t name) const;
   // Returns the names in indices, which must be integers.
   const std::vector<size_t>& index_names() const { return in_indices_; }
   bool has_decimals_or_functions() const;
@@ -92,7 +97,7 @@ class Expression {
   };
   // Does a step with integers on the stack.
   Expression() = default;
-  std::optional<Refusal> apply(const Step& step, std::vector<int64_t>& stack, const Values& values,
+  std::optional<Refusal> apply(const Step& step, Stack<int64_t>& stack, const Values& values,
                                const Elements& elements) const;
 
   std::string text_;
@@ -106,8 +111,8 @@ std::optional<Refusal> Expression::real(Real& result, const Values& values, cons
                                         const Number& number, const RealOf& real_of,
                                         const ElementOf& element_of) const {
   using std::abs, std::exp, std::max, std::min, std::sqrt;  // of double; other types bring their own
-  std::vector<Real> stack;
-  std::vector<int64_t> indices;
+  Stack<Real> stack;
+  Stack<int64_t> indices;
   for (const Step& step : steps_) {
     if (step.in_index) {
       if (auto fault = apply(step, indices, values, elements)) return fault;
@@ -121,7 +126,7 @@ std::optional<Refusal> Expression::real(Real& result, const Values& values, cons
     } else if (step.what == 'n') {
       stack.push_back(real_of(static_cast<size_t>(step.number)));
     } else if (step.what == 't') {
-      const std::span<const int64_t> at(indices);
+      const std::span<const int64_t> at(indices.data(), indices.size());
       stack.push_back(element_of(static_cast<size_t>(step.number), at.last(static_cast<size_t>(step.rank))));
       indices.resize(indices.size() - static_cast<size_t>(step.rank));
     } else if (step.what == 'f' && step.number < kOfTwo) {

@@ -50,6 +50,7 @@ void BoundExpressions::find_all(const BoundExpressions* given) {
     have = have && tensor;
     same = same && tensor.data == given->inputs_[i].tensor.data;
   }
+  for (size_t i = 0; i < tables_.size(); ++i) blocks_.push_back(blocks_of(sum(i)));
   for (size_t i = 0; i < tables_.size() && have_integers; ++i) {
     const bool reads_reals = std::ranges::any_of(sum(i).where, &adapters::WhereSpec::is_real);
     const bool is_known = same_integers && (same_reals || !reads_reals);
@@ -132,6 +133,19 @@ int64_t BoundExpressions::points_in(const adapters::SumSpec& sum) const {
   int64_t points = 1;
   for (const size_t index : sum.over) points *= sizes_[index];
   return points;
+}
+
+std::vector<int64_t> BoundExpressions::blocks_of(const adapters::SumSpec& sum) const {
+  std::vector<int64_t> blocks;
+  for (const auto& [condition, is_real] : sum.where) {
+    int64_t block = 1;
+    for (size_t i = sum.over.size(); i-- > 0; block *= sizes_[sum.over[i]]) {
+      const size_t name = name_of_index(sum.over[i]);
+      if (condition.left().names(name) || condition.right().names(name)) break;
+    }
+    blocks.push_back(block);
+  }
+  return blocks;
 }
 
 int64_t BoundExpressions::visits_of(size_t number) const {

@@ -78,6 +78,7 @@ class BoundExpressions final : public OwnCall {
   const adapters::SumSpec& sum(size_t number) const;
   std::string_view name_of_sum(size_t number) const;
   int64_t visits_of(size_t sum) const;  // of points, for all elements together
+  std::vector<int64_t> blocks_of(const adapters::SumSpec& sum) const;
 
   // Sets the indices of an element, and calls visit(point, holds) for each point whose conditions let it through, or
   // may do so; stops at the first fault, of a condition or that visit returns.
@@ -106,6 +107,8 @@ class BoundExpressions final : public OwnCall {
   const ExpressionOperator& op_;
   std::vector<size_t> input_of_;                           // by tensor of the adapter
   std::vector<std::shared_ptr<const PointTable>> tables_;  // by sum; null where there is none
+  // By sum and condition: how many points in a row differ in no index that the condition names.
+  std::vector<std::vector<int64_t>> blocks_;
   std::vector<StageValues> stages_;
   std::string stage_fault_;
   mutable std::mutex loss_mutex_;

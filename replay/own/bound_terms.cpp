@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/container/small_vector.hpp>
 #include <cmath>
 #include <mutex>
 
@@ -39,22 +40,36 @@ std::optional<std::string> BoundExpressions::points(size_t number, int64_t flat,
     first = table->begin[key];
     end = table->begin[key + 1];
   }
+  struct Known {
+    int64_t block = -1;
+    Evaluation::Holds holds{};
+  };
+  boost::container::small_vector<Known, 8> known(of_sum.where.size());
   for (int64_t i = first; i < end; ++i) {
     const int64_t point = table != nullptr ? table->points[static_cast<size_t>(i)] : i;
     set_point(of_sum, point, evaluation);
     Evaluation::Holds all{true, true};
+    int64_t alike = end;  // so many points in a row, of which this is one, have the same in the conditions so far
     for (size_t c = 0; c < of_sum.where.size() && (all.exactly || !all.surely); ++c) {
       if (table != nullptr && table->decided[c]) continue;
-      auto holds = evaluation.holds(of_sum.where[c], precision);
-      if (auto* fault = std::get_if<std::string>(&holds)) return std::move(*fault);
-      const auto [exactly, surely] = std::get<Evaluation::Holds>(holds);
+      const int64_t block = point / blocks_[number][c];
+      alike = std::min(alike, blocks_[number][c]);
+      if (known[c].block != block) {
+        auto holds = evaluation.holds(of_sum.where[c], precision);
+        if (auto* fault = std::get_if<std::string>(&holds)) return std::move(*fault);
+        known[c] = {block, std::get<Evaluation::Holds>(holds)};
+      }
+      const auto [exactly, surely] = known[c].holds;
       // Surely not, whatever the others are; or in doubt as long as any is.
       if (!exactly && surely) all = {false, true};
       if (!exactly && !surely) all = {false, false};
       if (exactly && !surely && all.exactly) all.surely = false;
       if (!all.exactly && all.surely) break;
     }
-    if (!all.exactly && all.surely) continue;
+    if (!all.exactly && all.surely) {
+      if (table == nullptr) i += alike - 1 - point % alike;
+      continue;
+    }
     if (auto fault = visit(point, all)) return fault;
   }
   return std::nullopt;

@@ -64,8 +64,8 @@ Evaluation::Result<analysis::Term::Input> Evaluation::input(const Expression& ex
   if (!bound_.has(tensor)) return absent(bound_, tensor);
   const size_t number = bound_.input_of(tensor);
   const analysis::NamedTensor& input = bound_.input(number);
-  const auto flat = place_in(input.tensor.shape, at_);
-  if (!flat) return outside(input.name, input.tensor.shape, at_);
+  const auto flat = place_in(input.tensor.shape, {at_.data(), at_.size()});
+  if (!flat) return outside(input.name, input.tensor.shape, {at_.data(), at_.size()});
   return analysis::Term::Input{number, *flat};
 }
 

@@ -64,7 +64,7 @@ class Evaluation {
   NamedValues values_;
   const adapters::Expression::Values named_;
   const adapters::Expression::Elements elements_;
-  mutable std::vector<int64_t> at_;
+  mutable adapters::Expression::Stack<int64_t> at_;
   Reads* reads_ = nullptr;
 };
 
