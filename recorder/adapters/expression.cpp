@@ -318,12 +318,17 @@ bool Condition::holds_for(double left_minus_right) const { return compare(left_m
 
 template <class Number>
 bool Condition::compare(Number a, Number b) const {
-  return comparison_ == "=="   ? a == b
-         : comparison_ == "!=" ? a != b
-         : comparison_ == "<"  ? a < b
-         : comparison_ == "<=" ? a <= b
-         : comparison_ == ">"  ? a > b
-                               : a >= b;
+  const bool or_equal = comparison_.size() == 2;
+  switch (comparison_[0]) {
+    case '<':
+      return or_equal ? a <= b : a < b;
+    case '>':
+      return or_equal ? a >= b : a > b;
+    case '=':
+      return a == b;
+    default:
+      return a != b;
+  }
 }
 
 std::variant<bool, Refusal> Condition::holds(const Expression::Values& values,

@@ -32,7 +32,6 @@ class Evaluation {
 
   void set(size_t name, int64_t integer) { values_.set(name, integer); }
   void set_real(size_t name, double real) { values_.reals[name] = real; }
-  int64_t integer_named(size_t name) const { return *values_.integers[name]; }
 
   // What an expression is, or why it has no value: a message, which begins with what it reads. One that reads outside
   // of a tensor has none.
