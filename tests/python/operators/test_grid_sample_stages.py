@@ -14,7 +14,6 @@ VARIANTS, call_of = OPERATORS["grid_sample"].variants, OPERATORS["grid_sample"].
 
 ORDER = ("pixel_coordinates", "padded_coordinates", "cell", "interpolation_weights", "corner_values", "grad_grid",
          "input_contributions", "grad_input")
-BY_CHANNEL = ("corner_values", "input_contributions")
 
 
 def arrays_of(variant):

@@ -27,7 +27,6 @@ def other_call(rng, **facts):
     return Invocation(inputs, outputs, facts.pop("dialect", "msda_triton"), atol=1e-3, rtol=1e-2, **facts)
 
 
-ALL_FLAGS = [[], ["--invocation", 0], ["--invocation", 1], ["--reference", 1], ["--invocation", 0, "--reference", 1]]
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -24,7 +24,6 @@ from msda_replay import report as report_from_python
 
 JUDGED = sorted((DATA / "judged").glob("*.h5.xz"))
 V01 = sorted((DATA / "v0.1").glob("*.h5"))
-SHIPPED = [*JUDGED, *V01, DATA / "h200_border_noalign_0.npz"]
 GRID = ["2d-float32-bilinear-zeros-0", "2d-float16-bicubic-border-1", "3d-float32-bilinear-reflection-0"]
 EVIL = "</script><script>alert(1)</script><img src=http://example.com/x onerror=alert(2)> \x1b[31m\u202e&amp;\"'"
 
