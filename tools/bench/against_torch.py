@@ -27,21 +27,6 @@ DETECTORS = [
 ]
 
 
-def torch_forward(torch, value, shapes, locations, weights):
-    """A grid_sample call for each level, then the weighted sum: what models do without a compiled kernel."""
-    B, _, M, D = value.shape
-    Q, P = locations.shape[1], locations.shape[4]
-    sampled, start = [], 0
-    for level, (height, width) in enumerate(shapes):
-        rows = value[:, start:start + height * width].permute(0, 2, 3, 1).reshape(B * M, D, height, width)
-        grid = (2 * locations[:, :, :, level] - 1).permute(0, 2, 1, 3, 4).reshape(B * M, Q, P, 2)
-        sampled.append(torch.nn.functional.grid_sample(rows, grid, mode="bilinear", padding_mode="zeros", align_corners=False))
-        start += height * width
-    weights = weights.permute(0, 2, 1, 3, 4).reshape(B * M, 1, Q, -1)
-    output = (torch.stack(sampled, dim=-2).flatten(-2) * weights).sum(-1)
-    return output.view(B, M, D, Q).permute(0, 3, 1, 2)
-
-
 def seconds(function):
     begin = time.perf_counter()
     function()
@@ -49,10 +34,12 @@ def seconds(function):
 
 
 def row(torch, sizes, dtype, threads, rounds):
+    from gpu.contenders import GridSample  # here, because it needs PyTorch
+
     inputs = {name: array.astype(dtype) if array.dtype == np.float32 else array for name, array in make_inputs(**sizes).items()}
     operator = Operator(dialect=2)
     tensors = [torch.from_numpy(inputs[name]).requires_grad_() for name in ("value", "sampling_locations", "attention_weights")]
-    output = torch_forward(torch, tensors[0], inputs["spatial_shapes"].tolist(), tensors[1], tensors[2])
+    output = GridSample.forward(tensors[0], inputs["spatial_shapes"].tolist(), tensors[1], tensors[2])
     grad_output = torch.from_numpy(inputs["grad_output"])
 
     def theirs():
