@@ -33,15 +33,4 @@ inline std::string listed(std::span<const std::string_view> words) {
   return text;
 }
 
-// Returns the text in lines of at most so many columns, divided at spaces.
-inline std::string wrapped(std::string text, size_t columns) {
-  for (size_t begin = 0; text.size() > begin + columns;) {
-    const size_t end = text.rfind(' ', begin + columns);
-    if (end == text.npos || end <= begin) break;
-    text[end] = '\n';
-    begin = end + 1;
-  }
-  return text;
-}
-
 }  // namespace msda::text

@@ -2,10 +2,14 @@
 // writer (--follow), which the recorder starts for each process that records.
 #include <CLI/CLI.hpp>
 
+#include <iostream>
+#include <sstream>
+
 #include "kernels/operator_rows.h"
 #include "recorder/text/mistyped.h"
 #include "recorder/text/numbers.h"
 #include "recorder/text/words.h"
+#include "recorder/text/wrap.h"
 #include "recorder/writer/follow.h"
 #include "recorder/writer/request.h"
 #include "recorder/writer/run.h"
@@ -14,12 +18,9 @@
 int main(int argc, char** argv) {
   constexpr int kBadUsage = 2;
   msda::record::Options options;
-  CLI::App app("Runs a program and records it for msda-replay.\n" +
-                   msda::text::wrapped("Records calls of operators: the backward passes of " +
-                                           msda::text::listed(msda::kernels::kOperatorTitles) +
-                                           ", and kernels that --adapter describes. With --survey or --trail: launches "
-                                           "of any kernel.",
-                                       115),
+  CLI::App app("Runs a program and records it for msda-replay.\nRecords calls of operators: the backward passes of " +
+                   msda::text::listed(msda::kernels::kOperatorTitles) +
+                   ", and kernels that --adapter describes. With --survey or --trail: launches of any kernel.",
                "msda-record");
   app.footer(
       "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
@@ -113,7 +114,12 @@ int main(int argc, char** argv) {
     msda::record::settle(options);
     return msda::record::run(options);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
+    if (e.get_exit_code() == 0) {  // --help and --version
+      std::ostringstream text;
+      app.exit(e, text);
+      std::cout << msda::text::wrapped_help(text.str()) << std::flush;
+      return 0;
+    }
     msda::record::say(std::string(e.what()) + " (see --help)");
     return kBadUsage;
   } catch (const std::exception& e) {

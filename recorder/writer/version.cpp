@@ -31,7 +31,8 @@ std::string describe_build(const std::string& program) {
   std::string cupti;
   for (const char* name : cupti::kLibraryNames) cupti += fmt::format("{}{}", cupti.empty() ? "" : ", ", name);
   return fmt::format(
-      "{} {}\ncompiler: {}\nCUDA: {}\nHDF5: {}\nrecorder's hooks: CUDA driver API, CUPTI ({}), C ABI of libmsda, seeds",
+      "{} {}\ncompiler: {}\nCUDA: {}\nHDF5: {}\nCUPTI: {}\nrecorder's hooks: CUDA driver API, CUPTI, C ABI of libmsda, "
+      "seeds",
       program, version(), kCompiler, cuda.empty() ? "built without" : "built with " + cuda, hdf5_version(), cupti);
 }
 

@@ -13,7 +13,6 @@
 #include "replay/base/progress.h"
 #include "replay/diff/trail_outcome.h"
 #include "replay/report/html/frame.h"
-#include "replay/report/terminal.h"
 
 namespace msda::replay {
 
@@ -27,13 +26,11 @@ bool are_trails(const std::vector<std::string>& operands) {
 }
 
 int diff_trails(const TrailsToCompare& trails) {
-  constexpr size_t kMostColumns = 80;
   const OutputFile page{"--page", trails.page, FileKind::kPage};
   if (!trails.page.empty()) page.check();
   const Progress progress(!trails.quiet);
   progress.show("diff: reading");
-  const TrailOutcome outcome =
-      compare_trails(trails.operands, std::min(kMostColumns, terminal_of_stdout("auto").width));
+  const TrailOutcome outcome = compare_trails(trails.operands);
   progress.show("");
   Lines lines;
   lines.add("{}", outcome.headline);

@@ -48,7 +48,7 @@ Json check_json(const Check& check) {
 }
 
 void add_check(Lines& lines, const Check& check) {
-  lines.add("{:<9} {}: {}", fmt::format("[{}]", name_of(check.health)), check.name, check.summary);
+  lines.add_hanging(10, "{:<9} {}: {}", fmt::format("[{}]", name_of(check.health)), check.name, check.summary);
   for (const std::string& detail : check.details) lines.add("            {}", detail);
   if (!check.remedy.empty()) lines.add("          > {}", check.remedy);
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "recorder/text/closest.h"
+#include "recorder/text/wrap.h"
 #include "replay/base/errors.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
@@ -101,7 +102,7 @@ void print_all() {
   for (const ExplainedWord& word : explained_words()) {
     if (word.meant_as != meant_as) end_kind();
     meant_as = word.meant_as;
-    names += (names.empty() ? "" : ", ") + unbroken(word.name);
+    names += (names.empty() ? "" : ", ") + text::unbroken(word.name);
   }
   end_kind();
   page.line("next: msda-replay explain " + explained_words().front().name);

@@ -236,7 +236,7 @@ Lines export_text(const ExportOptions& options, const Json& json, const Written&
   if (!json["left_out"].empty()) {
     lines.add("  left out: {}", fmt::join(json["left_out"].get<std::vector<std::string>>(), ", "));
   }
-  if (!written.next.empty()) lines.add("  {}", written.next);
+  if (!written.next.empty()) lines.add_whole("  " + written.next);
   return lines;
 }
 

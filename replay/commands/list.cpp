@@ -1,4 +1,4 @@
-// msda-replay list: the invocations of one or more captures, a line each.
+// msda-replay list: the invocations of one or more captures.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <span>
 
+#include "recorder/text/demangle.h"
 #include "recorder/text/words.h"
 #include "replay/base/captures.h"
 #include "replay/base/errors.h"
@@ -13,13 +14,14 @@
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/calls/conventions.h"
-#include "replay/calls/operator_row.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
 #include "replay/commands/flags.h"
 #include "replay/commands/new_command.h"
 #include "replay/commands/shown.h"
 #include "replay/many/many.h"
+#include "replay/report/words.h"
+#include "replay/survey/kernel_name.h"
 
 namespace msda::replay {
 namespace {
@@ -94,25 +96,6 @@ Json invocation_json(const capture::Invocation& invocation) {
   return json;
 }
 
-// Returns the conventions of a call: in columns where there are two texts and align_corners, of a kernel that is not
-// known without values.
-std::string columns_of(const capture::Invocation& invocation) {
-  constexpr const char* kColumns = "{:<15}  {:<10}  {:<13}";
-  const capture::CallFacts& facts = invocation.facts;
-  const OperatorRow* row = row_of(operator_of(invocation));
-  const auto aligned = [](bool align_corners) { return align_corners ? "align_corners" : ""; };
-  if (operator_of(invocation).empty() || !facts.dialect.empty()) {
-    return fmt::format(kColumns, facts.dialect.empty() ? "(no dialect)" : facts.dialect, facts.padding_mode,
-                       aligned(facts.align_corners));
-  }
-  if (row == nullptr || row->conventions.size() != 3 || row->conventions.back().name != "align_corners")
-    return fmt::format("{:<42}", conventions_text(invocation));
-  const Json conventions = conventions_of(invocation);
-  return fmt::format(kColumns, conventions.value(row->conventions[0].name, "?"),
-                     conventions.value(row->conventions[1].name, "?"),
-                     aligned(conventions.value("align_corners", false)));
-}
-
 // Returns for a user's operator the name that its adapter gave it, whether or not this command was given the adapter.
 std::string shown_operator(const capture::Invocation& invocation) {
   const auto own = invocation.facts.texts.find("operator");
@@ -120,20 +103,28 @@ std::string shown_operator(const capture::Invocation& invocation) {
   return known.empty() && own != invocation.facts.texts.end() ? own->second : known;
 }
 
-std::string summary_of(const capture::Invocation& invocation) {
+// Returns what the call is, and below it its conventions, and its kernel with what else is known of it.
+Lines summary_of(const capture::Invocation& invocation) {
+  constexpr size_t kIndent = 8;
   const auto* value = typical(invocation);
   const capture::CallFacts& facts = invocation.facts;
-  std::vector<std::string> words{
-      fmt::format("{:>6}  {:<11}", invocation.id, shown_operator(invocation)), columns_of(invocation),
-      fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? kernels::name_of(value->type) : "?",
-                  static_cast<double>(bytes_of(invocation)) / 1e6),
-      invocation_sizes(invocation)};
-  if (!facts.kernel.empty()) words.push_back(facts.kernel);
-  if (invocation.reference() != nullptr) words.push_back("with reference");
-  if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));
-  if (facts.duplicates.value_or(0) > 0) words.push_back(fmt::format("{} duplicates", *facts.duplicates));
-  if (!facts.label.empty()) words.push_back("label " + facts.label);
-  return fmt::format("{}", fmt::join(words, "  "));
+  Lines lines;
+  const auto add = [&](const std::string& text) {
+    if (!text.empty()) lines.add_hanging(kIndent, "{:{}}{}", "", kIndent, text);
+  };
+  const std::string name = shown_operator(invocation);
+  lines.add_hanging(kIndent, "{:>6}  {}, {}, {:.1f} MB: {}", invocation.id, name.empty() ? "(no operator)" : name,
+                    value != nullptr ? kernels::name_of(value->type) : "?",
+                    static_cast<double>(bytes_of(invocation)) / 1e6, invocation_sizes(invocation));
+  add(facts.dialect.empty() ? conventions_text(invocation) : operator_and_conventions(invocation));
+  std::vector<std::string> notes;
+  if (!facts.kernel.empty()) notes.push_back(short_name(text::demangled(facts.kernel), text::kColumns - kIndent - 1));
+  if (invocation.reference() != nullptr) notes.push_back("with reference");
+  if (!invocation.stages.empty()) notes.push_back(fmt::format("stages {}", stages_of(invocation)));
+  if (facts.duplicates.value_or(0) > 0) notes.push_back(fmt::format("{} duplicates", *facts.duplicates));
+  if (!facts.label.empty()) notes.push_back("label " + facts.label);
+  add(fmt::format("{}", fmt::join(notes, ", ")));
+  return lines;
 }
 
 // Calls visit(invocation) for each, in order.
@@ -152,7 +143,7 @@ Json list_one(const Options& options) {
   Json json = {{"capture", path}, {"created", reader.created()}, {"tool_version", reader.tool_version()}};
   json["invocations"] = Json::array();
   Lines lines;
-  lines.add("{}: {}, written {} by msda-replay {}", path,
+  lines.add("{}: {}, written {} by msda-replay {}", text::unbroken(path),
             text::counted(std::ssize(reader.invocation_ids()), "invocation"), reader.created(), reader.tool_version());
   if (const auto launches = reader.trail_launches()) {
     json["trail"] = {{"launches", *launches}};
@@ -160,7 +151,7 @@ Json list_one(const Options& options) {
   }
   for_each_outline(reader, [&](const capture::Invocation& invocation) {
     if (!options.json.empty()) json["invocations"].push_back(invocation_json(invocation));
-    if (options.json != "-") lines.add("{}", summary_of(invocation));
+    if (options.json != "-") lines.append(summary_of(invocation));
   });
   if (options.json != "-") print(lines);
   return json;
@@ -183,7 +174,7 @@ int run_list(Options& options) {
 
 void add_list_command(CLI::App& app, int& status) {
   const auto [command, options] =
-      new_command<Options>(app, status, "list", "List the invocations of captures, a line each", run_list);
+      new_command<Options>(app, status, "list", "List the invocations of captures", run_list);
   add_captures(command, options);
   add_json(command, options);
   add_operator(command);

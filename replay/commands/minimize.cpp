@@ -227,9 +227,10 @@ Lines minimized_text(const Json& json, const MinimizeOptions& options) {
   lines.add("{}: {} in {}, at fault: {}{}", options.output, json["cause"], index("index"), json["at_fault"],
             json["finished"].get<bool>() ? "" : "; not finished: the same command continues");
   if (options.quiet) return lines;
-  lines.add("  from:    {} of invocation {}, against {}", index("recorded_index"), json["invocation"], json["against"]);
-  lines.add("  sizes:   {}", sizes_text(json["sizes"], json["recorded_sizes"]));
-  lines.add("  images:  {}", images_text(json["images"]));
+  lines.add_hanging(11, "  from:    {} of invocation {}, against {}", index("recorded_index"), json["invocation"],
+                    json["against"]);
+  lines.add_hanging(11, "  sizes:   {}", sizes_text(json["sizes"], json["recorded_sizes"]));
+  lines.add_hanging(11, "  images:  {}", images_text(json["images"]));
   lines.add("  numbers: {} of {} are neither 0 nor 1", json["numbers"]["neither_0_nor_1"], json["numbers"]["total"]);
   for (const Json& replayed : json["replayed"]) {
     lines.add("  computed again, not recorded: {} of {} elements of {} ({})", replayed["elements"], replayed["total"],
@@ -238,7 +239,7 @@ Lines minimized_text(const Json& json, const MinimizeOptions& options) {
   lines.add("  {} trials, {:.1f} s{}", json["trials"], json["seconds"].get<double>(),
             json["resumed"].get<bool>() ? ", continued from an earlier run" : "");
   if (!json["headline"].get<bool>()) lines.add("  run reports another finding of it first");
-  lines.add("  msda-replay run {}", text::shell_word(options.output));
+  lines.add_whole("  msda-replay run " + text::shell_word(options.output));
   return lines;
 }
 

@@ -136,8 +136,8 @@ Lines text_of_launch(const Json& json, bool quiet) {
             json["bytes"], json["bytes"].get<int64_t>() - json["recorded_zeros"].get<int64_t>());
   lines.add("  file:   {} bytes", json["file_bytes"]);
   lines.add("  {} trials", json["trials"]);
-  lines.add("  msda-replay run {} --mode original --repeat {}", text::shell_word(json["output"].get<std::string>()),
-            json["launches"]);
+  lines.add_whole(fmt::format("  msda-replay run {} --mode original --repeat {}",
+                              text::shell_word(text_at(json, "output")), json["launches"]));
   return lines;
 }
 

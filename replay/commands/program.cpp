@@ -14,10 +14,12 @@
 
 #include "kernels/operator_rows.h"
 #include "recorder/text/mistyped.h"
+#include "recorder/text/wrap.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
+#include "replay/many/ranks.h"
 
 namespace msda::replay {
 namespace {
@@ -42,7 +44,7 @@ std::string in_our_words(const std::string& complaint) {
 int fail(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out, complaint;
   const int status = app.exit(error, out, complaint);
-  print_raw(out.str());
+  print_raw(text::wrapped_help(out.str()));
   if (status == 0) return 0;
   const std::string mistyped = text::mistyped(app);
   return fail(kBadInput, (mistyped.empty() ? in_our_words(error.what()) : mistyped) + " (see --help)");
@@ -54,13 +56,16 @@ int parse_and_run(int argc, char** argv) {
       fmt::format(
           "Finds out why the results of a GPU program vary or are wrong.\n"
           "survey: which launches vary. diff: at which launch two runs part. run: why the results of a recorded call "
-          "drift,\n"
-          "of {}, or an operator of your own.",
+          "drift, of {}, or an operator of your own.",
           fmt::join(kernels::kOperatorTitles, ", ")),
       "msda-replay");
   app.footer(
       "Exit status: 0 within tolerance, 1 drift found, 2 bad usage or bad input, 3 mode or device not available here.");
-  app.set_version_flag("--version", [] { return record::describe_build("msda-replay"); });
+  app.set_version_flag("--version", [] {
+    const auto built = [](bool is_there) { return is_there ? "built with" : "built without"; };
+    return fmt::format("{}\nMPI: {}\nlibzip: {}", record::describe_build("msda-replay"), built(Ranks::has_mpi()),
+                       built(MSDA_HAS_ZIP));
+  });
   app.require_subcommand(1);
   add_run_command(app, status);
   add_list_command(app, status);

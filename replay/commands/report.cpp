@@ -254,7 +254,7 @@ void report_page(const ReportOptions& options, const std::string& summary, const
   if (options.json == "-") return;
   Lines lines;
   lines.add("{}", summary);
-  if (!options.quiet) lines.add(" --> {}", path);
+  if (!options.quiet) lines.add_whole(" --> " + path);
   print(lines);
 }
 
@@ -268,7 +268,7 @@ Json write_survey(const ReportOptions& options, const std::string& path) {
   const Json outcome = survey_outcome(survey);
   const std::string headline = outcome["summary"];
   page_file(options, path)
-      .write(page_of_html(headline, survey_text(options.capture, kernels, false, 100).text(),
+      .write(page_of_html(headline, survey_text(options.capture, kernels, false).text(),
                           {{"kind", "survey"},
                            {"survey", survey},
                            {"headline", headline},

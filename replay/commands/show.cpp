@@ -47,12 +47,13 @@ void add_tensor(Lines& lines, const Json& tensor, const std::string& title) {
     const auto extreme = [&](const Json& number) {
       return is_integer && number.is_number() ? fmt::format("{:.0f}", number.get<double>()) : plain_text(number);
     };
-    statistics = fmt::format("  from {} to {}", extreme(s["lowest"]), extreme(s["highest"]));
+    statistics = fmt::format("from {} to {}", extreme(s["lowest"]), extreme(s["highest"]));
     for (const char* name : {"zero", "nan", "infinite"}) {
       if (s[name] != 0) statistics += fmt::format(", {} {}", s[name], name);
     }
   }
-  lines.add("    {:<50} {:<9} [{}]{}", title, plain_text(tensor["type"]), fmt::join(shape, ","), statistics);
+  lines.add("    {:<40} {:<8} [{}]", title, plain_text(tensor["type"]), fmt::join(shape, ","));
+  if (!statistics.empty()) lines.add("      {}", statistics);
 }
 
 void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
@@ -118,7 +119,7 @@ Json show_one(const Options& options) {
   }
   if (options.json == "-") return json;
   Lines lines;
-  lines.add("{}", options.capture);
+  lines.add("{}", text::unbroken(options.capture));
   lines.add("  written {} by msda-replay {}", reader.created(), reader.tool_version());
   if (launches) lines.add("{}", trail_line(options.capture, *launches));
   add_run(lines, json["run"]);

@@ -109,8 +109,8 @@ Json shown_run(const capture::IsolatedReader& reader) {
 }  // namespace
 
 std::string trail_line(const std::string& capture, int64_t launches) {
-  return fmt::format("  trail of {} launches; to compare it: msda-replay diff {} OTHER.h5", launches,
-                     text::shell_word(capture));
+  return fmt::format("  trail of {} launches; to compare it: {}", launches,
+                     text::unbroken(fmt::format("msda-replay diff {} OTHER.h5", text::shell_word(capture))));
 }
 
 Json shown_capture(const std::string& capture, const capture::IsolatedReader& reader) {

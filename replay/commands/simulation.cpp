@@ -247,9 +247,10 @@ Lines another_kernel_text(const Json& on_recorded_inputs) {
   if (!on_recorded_inputs.contains("recorded")) return lines;
   const auto recorded = on_recorded_inputs["recorded"]["elements"].get<int64_t>();
   if (recorded == 0 || on_recorded_inputs["same_inputs"]["fails"].get<bool>()) return lines;
-  lines.add("  the simulated kernel is not the recorded one: the recorded results are out of tolerance in {},",
-            count_text(recorded, "element"));
-  lines.add("  those of a kernel that adds in float32 or wider, with the recorded inputs, in none (see run)");
+  lines.add(
+      "  the simulated kernel is not the recorded one: the recorded results are out of tolerance in {}, those of a "
+      "kernel that adds in float32 or wider, with the recorded inputs, in none (see run)",
+      count_text(recorded, "element"));
   return lines;
 }
 
@@ -299,8 +300,8 @@ Lines describe_text(const Json& d) {
       criterion["kind"] == "anchored"
           ? fmt::format("error at most {} times that of {}", criterion["factor"].get<double>(), d["against"])
           : fmt::format("atol {}, rtol {}", criterion["atol"].get<double>(), criterion["rtol"].get<double>());
-  lines.add(" --> {}, invocation {}: {} against {}, {}", d["capture"], d["invocation"], d["observed"], d["against"],
-            rule);
+  lines.add_hanging(5, " {}, invocation {}: {} against {}, {}", text::unbroken("--> " + text_at(d, "capture")),
+                    d["invocation"], d["observed"], d["against"], rule);
   lines.add("  a run is {}: {}", text::counted(count_at(d, "slices"), "time"), d["slice"]);
   std::vector<std::string> drawn;
   for (const auto& [name, input] : d["inputs"].items()) {

@@ -78,11 +78,6 @@ void record_survey(const SurveyOptions& options) {
                   options.output, command));
 }
 
-size_t width_of_survey(const SurveyOptions& options) {
-  constexpr size_t kMostColumns = 80;
-  return std::min(kMostColumns, terminal_of_stdout(options.colour).width);
-}
-
 // Throws BadInput if the capture has none.
 std::vector<Surveyed> survey_in(const std::string& capture) {
   auto kernels = survey_of(capture);
@@ -127,7 +122,7 @@ int print_survey(const SurveyOptions& options, const std::string& capture, Track
   std::vector<Outcome> outcomes{outcome_of_survey(capture, kernels)};
   findings.take(outcomes);
   if (options.json != "-") {
-    print(survey_text(capture, kernels, options.all, width_of_survey(options)));
+    print(survey_text(capture, kernels, options.all));
     findings.print(terminal_of_stdout(options.colour));
   }
   findings.add_to(outcomes[0]["survey"]);
@@ -145,7 +140,7 @@ int join_captures(const SurveyOptions& options, const Ranks& ranks, TrackedFindi
     print_errors(outcomes);
     Json joined = join_surveys(outcomes);
     if (options.json != "-") {
-      print(joined_surveys_text(joined, options.all, width_of_survey(options)));
+      print(joined_surveys_text(joined, options.all));
       findings.print(terminal_of_stdout(options.colour));
     }
     findings.add_to(joined);

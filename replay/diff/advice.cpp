@@ -22,7 +22,7 @@ Advice advice_on_inputs(bool is_probe) {
   const char* const why = is_probe ? "it differs, and no call or probe before it does: what it is made of is why"
                                    : "its inputs differ, and no recorded call before it does: data, random numbers, or "
                                      "operators that are not recorded, such as convolutions, are why";
-  return {why, "", "",
+  return {why, "", "", "",
           "look closer with msda_replay.probe(NAME, VALUE); set the seeds of torch, numpy, random and each "
           "torch.Generator; run with PYTHONHASHSEED=0 in the environment"};
 }
@@ -50,7 +50,8 @@ std::optional<Advice> advice_on(const Differences& differences, const std::strin
   }
   const std::string suffix = fmt::format(":{}", first.invocations->first);  // A may name a single invocation
   const std::string file = a.ends_with(suffix) ? a.substr(0, a.size() - suffix.size()) : a;
-  advice.next = fmt::format("msda-replay order {} --invocation {}", text::shell_word(file), first.invocations->first);
+  advice.command =
+      fmt::format("msda-replay order {} --invocation {}", text::shell_word(file), first.invocations->first);
   return advice;
 }
 

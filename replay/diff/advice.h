@@ -9,10 +9,11 @@
 namespace msda::replay {
 
 struct Advice {
-  std::string why;   // what equal or other inputs say
-  std::string type;  // a line to type in the program; empty: none is known for the kernel
-  std::string note;  // what else is to be known about it
-  std::string next;  // what to do next: mostly a command
+  std::string why;      // what equal or other inputs say
+  std::string type;     // a line to type in the program; empty: none is known for the kernel
+  std::string note;     // what else is to be known about it
+  std::string command;  // what to type next; empty: `next` says what to do
+  std::string next;
 };
 
 // Returns advice if the first call that differs has other inputs, or if it varies by itself: its inputs are equal, and

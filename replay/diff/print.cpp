@@ -158,14 +158,14 @@ void add_found(Lines& lines, const Differences& differences) {
   }
 }
 
-void add_advice(Lines& lines, const Json& json) {
-  if (!json.contains("advice")) return;
-  const Json& advice = json["advice"];
-  lines.add("  why   {}", advice["why"].get<std::string>());
-  if (!advice["type"].get<std::string>().empty()) {
-    lines.add("  type  {} ({})", advice["type"].get<std::string>(), advice["note"].get<std::string>());
-  }
-  lines.add("  next  {}", advice["next"].get<std::string>());
+void add_advice(Lines& lines, const Differences& differences, const std::string& a) {
+  constexpr size_t kText = 8;  // columns before it
+  const auto advice = advice_on(differences, a);
+  if (!advice) return;
+  lines.add_hanging(kText, "  why   {}", advice->why);
+  if (!advice->type.empty()) lines.add_hanging(kText, "  type  {} ({})", text::unbroken(advice->type), advice->note);
+  const bool is_command = !advice->command.empty();
+  lines.add_hanging(kText, "  next  {}", is_command ? text::unbroken(advice->command) : advice->next);
 }
 
 std::string headline_of_slices(const Json& json) {
@@ -215,7 +215,7 @@ Lines differences_text(const Differences& differences, const Json& json, bool qu
   add_notes(lines, differences.are_none() ? "differs, with the same numbers" : "differs before, and may be why",
             notes.before);
   add_found(lines, differences);
-  add_advice(lines, json);
+  add_advice(lines, differences, text_at(json, "a"));
   add_notes(lines, "differs later", notes.after);
   add_notes(lines, "differs, and decides no number", notes.others);
   return lines;
@@ -252,7 +252,10 @@ Json differences_json(const std::string& a, const std::string& b, const Differen
   for (const auto& entry : differences.notes) json["notes"].push_back(note_json(entry));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
   if (const auto advice = advice_on(differences, a)) {
-    json["advice"] = {{"why", advice->why}, {"type", advice->type}, {"note", advice->note}, {"next", advice->next}};
+    json["advice"] = {{"why", advice->why},
+                      {"type", advice->type},
+                      {"note", advice->note},
+                      {"next", advice->command.empty() ? advice->next : advice->command}};
   }
   return json;
 }

@@ -34,12 +34,7 @@ struct Compared {
   bool is_equal() const { return json["equal"].get<bool>(); }
 };
 
-// How wide the text is, in columns. In the first line, `begun` of them are taken by what is before the place.
-struct Width {
-  size_t columns, begun;
-};
-
-Compared compare_files(const TrailRun& a, const std::string& file_b, Width width) {
+Compared compare_files(const TrailRun& a, const std::string& file_b) {
   const TrailRun b = read_trail_run(file_b);
   const TrailDifferences differences = find_differences(a, b);
   const auto rows = a.trail.rows.size() + b.trail.rows.size();
@@ -48,7 +43,7 @@ Compared compare_files(const TrailRun& a, const std::string& file_b, Width width
         "{} and {}: {}; record again", a.file, b.file,
         rows == 0 ? "hold no launches to compare" : "no result can be compared: none has a digest in both"));
   }
-  Compared compared{trail_json(a, b, differences), "", trail_text(a, b, differences, width.columns)};
+  Compared compared{trail_json(a, b, differences), "", trail_text(a, b, differences)};
   if (!differences.first) return compared;
   const TrailPart& part = *differences.first;
   const TrailRun& run = part.a.empty() ? b : a;
@@ -57,7 +52,7 @@ Compared compare_files(const TrailRun& a, const std::string& file_b, Width width
   // guess.
   for (size_t i = 0; i < part.shown_at && i < a.trail.rows.size(); ++i) compared.collectives += is_collective(a, i);
   compared.at_collective = is_collective(run, compared.row);
-  compared.place = place_text(a, b, part, width.columns - std::min(width.columns, width.begun));
+  compared.place = place_text(a, b, part);
   return compared;
 }
 
@@ -78,8 +73,8 @@ std::string equal_text(const Json& compared, const std::string& what) {
   return text;
 }
 
-TrailOutcome outcome_of_files(const TrailRun& a, const std::string& file_b, Width width) {
-  Compared compared = compare_files(a, file_b, width);
+TrailOutcome outcome_of_files(const TrailRun& a, const std::string& file_b) {
+  Compared compared = compare_files(a, file_b);
   const std::string headline =
       compared.is_equal() ? equal_text(compared.json["compared"], "") : "The runs part " + compared.place;
   return {std::move(compared.json), headline, std::move(compared.place), std::move(compared.text)};
@@ -98,10 +93,10 @@ size_t first_rank(const std::vector<Compared>& ranks) {
   return static_cast<size_t>(std::ranges::min_element(ranks, {}, key) - ranks.begin());
 }
 
-TrailOutcome outcome_of_folders(const std::string& folder_a, const std::string& folder_b, Width width) {
+TrailOutcome outcome_of_folders(const std::string& folder_a, const std::string& folder_b) {
   const std::vector<RankFiles> files = paired_ranks(folder_a, folder_b);
   std::vector<Compared> ranks;
-  for (const auto& [rank, a, b] : files) ranks.push_back(compare_files(read_trail_run(a), b, width));
+  for (const auto& [rank, a, b] : files) ranks.push_back(compare_files(read_trail_run(a), b));
   const size_t first = first_rank(ranks);
   TrailOutcome outcome{ranks[first].json, "", "", std::move(ranks[first].text)};
   Json sums = Json::object(), all = Json::array();
@@ -139,9 +134,8 @@ class TrailOperand {
     if (!is_folder(path)) run_ = read_trail_run(path);
   }
 
-  TrailOutcome compare_with(const std::string& other_path, size_t columns, size_t begun) const {
-    return run_ ? outcome_of_files(*run_, other_path, {columns, begun + 14})
-                : outcome_of_folders(path_, other_path, {columns, begun + 26});
+  TrailOutcome compare_with(const std::string& other_path) const {
+    return run_ ? outcome_of_files(*run_, other_path) : outcome_of_folders(path_, other_path);
   }
 
  private:
@@ -213,12 +207,11 @@ TrailOutcome joined_outcome(const std::vector<std::string>& operands, std::vecto
 
 }  // namespace
 
-TrailOutcome compare_trails(const std::vector<std::string>& operands, size_t columns) {
+TrailOutcome compare_trails(const std::vector<std::string>& operands) {
   refuse_a_file_and_a_folder(operands);
   const TrailOperand first(operands[0]);
-  const size_t begun = operands.size() == 2 ? 0 : 20;  // "2 of 3 runs part from A"
   std::vector<TrailOutcome> outcomes;
-  for (size_t i = 1; i < operands.size(); ++i) outcomes.push_back(first.compare_with(operands[i], columns, begun));
+  for (size_t i = 1; i < operands.size(); ++i) outcomes.push_back(first.compare_with(operands[i]));
   TrailOutcome outcome = outcomes.size() == 1 ? std::move(outcomes[0]) : joined_outcome(operands, std::move(outcomes));
   Json json = {{"a", operands[0]}};  // the first member marks a file that --json may replace
   if (operands.size() == 2) json["b"] = operands[1];

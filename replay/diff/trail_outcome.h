@@ -3,7 +3,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +21,6 @@ struct TrailOutcome {
 };
 
 // Compares files, or folders of files: the first with each other one. Throws BadInput.
-TrailOutcome compare_trails(const std::vector<std::string>& operands, size_t columns);
+TrailOutcome compare_trails(const std::vector<std::string>& operands);
 
 }  // namespace msda::replay

@@ -5,7 +5,6 @@
 
 #include <bit>
 #include <cmath>
-#include <sstream>
 
 #include "analysis/causes/finding.h"
 #include "replay/diff/trail_next.h"
@@ -19,6 +18,11 @@ using capture::TrailRow;
 
 constexpr size_t kLabel = 14;          // columns of a label and its indentation
 constexpr size_t kMostParameters = 8;  // that are shown
+constexpr size_t kName = 60;           // columns of a kernel's name
+
+void add_labelled(Lines& lines, const char* label, const std::string& text) {
+  lines.add_hanging(kLabel, "  {:<{}}{}", label, kLabel - 2, text);
+}
 
 bool is_plausible(double number) { return std::isfinite(number) && std::abs(number) > 1e-9 && std::abs(number) < 1e9; }
 
@@ -37,13 +41,13 @@ std::string configuration_text(const capture::TrailConfiguration* configuration)
 }
 
 // Returns where it is, what it is, and what it wrote.
-std::string side_text(const TrailRun& run, const std::vector<size_t>& rows, size_t columns) {
+std::string side_text(const TrailRun& run, const std::vector<size_t>& rows) {
   if (rows.empty()) return "(none)";
   const size_t at = rows.front();
   const TrailRow& row = run.row(at);
   std::string text = where_of(run, at);
   if (rows.size() > 1) text = fmt::format("{} rows from {} on", thousands(std::ssize(rows)), text);
-  text += ": " + what_of(run, at, columns);
+  text += ": " + what_of(run, at, kName);
   if (rows.size() > 1 || (row.flags & TrailRow::kIsDigested) == 0) return text;
   return text + fmt::format(", digest {:016x} of {} bytes", row.digest, thousands(static_cast<int64_t>(row.bytes)));
 }
@@ -60,55 +64,38 @@ std::string callers_text(const TrailRun& a, const TrailRun& b, const TrailPart& 
   return part.b.empty() ? of_a : both_text(of_a, callers_of_row(b.caller(part.b.front())));
 }
 
-void add_pair(Lines& lines, const TrailRun& a, const TrailRun& b, const TrailPart& part, size_t columns) {
+void add_pair(Lines& lines, const TrailRun& a, const TrailRun& b, const TrailPart& part) {
   const size_t row_a = part.a.front(), row_b = part.b.front();
   const auto *of_a = a.configuration(row_a), *of_b = b.configuration(row_b);
   if (of_a != nullptr || of_b != nullptr) {
     const bool is_same = of_a != nullptr && of_b != nullptr && *of_a == *of_b;
-    add_labelled(lines, "launched", configuration_text(of_a) + (is_same ? "" : " | " + configuration_text(of_b)),
-                 columns);
+    add_labelled(lines, "launched", configuration_text(of_a) + (is_same ? "" : " | " + configuration_text(of_b)));
   }
   const std::string &code_a = a.kernel(row_a).digest, &code_b = b.kernel(row_b).digest;
-  if (code_a != code_b) add_labelled(lines, "code", fmt::format("{} | {}", code_a, code_b), columns);
+  if (code_a != code_b) add_labelled(lines, "code", fmt::format("{} | {}", code_a, code_b));
   for (size_t i = 0; i < part.parameters.size() && i < kMostParameters; ++i) {
     const auto& [offset, word_a, word_b, in_a, in_b] = part.parameters[i];
     add_labelled(lines, i == 0 ? "parameters" : "",
-                 fmt::format("at byte {}: {} | {}", offset, word_text(word_a, in_a), word_text(word_b, in_b)), columns);
+                 fmt::format("at byte {}: {} | {}", offset, word_text(word_a, in_a), word_text(word_b, in_b)));
   }
   if (part.parameters.size() > kMostParameters) {
-    add_labelled(lines, "", fmt::format("and {} more: --json has all", part.parameters.size() - kMostParameters),
-                 columns);
+    add_labelled(lines, "", fmt::format("and {} more: --json has all", part.parameters.size() - kMostParameters));
   }
 }
 
-void add_first(Lines& lines, const TrailRun& a, const TrailRun& b, const TrailPart& part, size_t columns) {
-  add_labelled(lines, "kind", fmt::format("{}: {}", name_of(part.kind), meaning_of(part.kind)), columns);
-  add_labelled(lines, "A", side_text(a, part.a, columns), columns);
-  add_labelled(lines, "B", side_text(b, part.b, columns), columns);
+void add_first(Lines& lines, const TrailRun& a, const TrailRun& b, const TrailPart& part) {
+  add_labelled(lines, "kind", fmt::format("{}: {}", name_of(part.kind), meaning_of(part.kind)));
+  add_labelled(lines, "A", side_text(a, part.a));
+  add_labelled(lines, "B", side_text(b, part.b));
   if (const std::string callers = callers_text(a, b, part); !callers.empty()) {
-    add_labelled(lines, "called by", callers, columns);
+    add_labelled(lines, "called by", callers);
   }
-  if (part.is_pair()) add_pair(lines, a, b, part, columns);
-  add_labelled(lines, "cause", part.cause.empty() ? "the trails do not show it" : part.cause, columns);
-  for (const std::string& text : part.evidence) add_labelled(lines, "", "- " + text, columns);
+  if (part.is_pair()) add_pair(lines, a, b, part);
+  add_labelled(lines, "cause", part.cause.empty() ? "the trails do not show it" : part.cause);
+  for (const std::string& text : part.evidence) add_labelled(lines, "", "- " + text);
 }
 
 }  // namespace
-
-void add_labelled(Lines& lines, const std::string& label, const std::string& text, size_t columns) {
-  std::istringstream words(text);
-  std::string line = fmt::format("  {:<{}}", label, kLabel - 2);
-  size_t begin = line.size();
-  for (std::string word; words >> word;) {
-    if (line.size() > begin && line.size() + 1 + word.size() > columns) {
-      lines.add("{}", line);
-      line.assign(kLabel, ' ');
-      begin = line.size();
-    }
-    line += (line.size() > begin ? " " : "") + word;
-  }
-  lines.add("{}", line);
-}
 
 const char* meaning_of(TrailDivergence divergence) {
   switch (divergence) {
@@ -145,30 +132,28 @@ std::string word_text(uint64_t word, bool is_there) {
   return values.empty() ? text : fmt::format("{} ({})", text, values);
 }
 
-std::string place_text(const TrailRun& a, const TrailRun& b, const TrailPart& part, size_t columns) {
+std::string place_text(const TrailRun& a, const TrailRun& b, const TrailPart& part) {
   const TrailRun& run = part.a.empty() ? b : a;
   const size_t at = part.a.empty() ? part.b.front() : part.a.front();
-  const std::string text =
-      fmt::format("at {} of {}{}: ", where_of(run, at), thousands(run.launches.back()), part.a.empty() ? ", in B" : "");
-  constexpr size_t kLeast = 20;
-  return text + what_of(run, at, std::max(kLeast, columns - std::min(columns, text.size())));
+  return fmt::format("at {} of {}{}: {}", where_of(run, at), thousands(run.launches.back()),
+                     part.a.empty() ? ", in B" : "", what_of(run, at, kName));
 }
 
-Lines trail_text(const TrailRun& a, const TrailRun& b, const TrailDifferences& differences, size_t columns) {
+Lines trail_text(const TrailRun& a, const TrailRun& b, const TrailDifferences& differences) {
   Lines lines;
-  if (differences.first) add_first(lines, a, b, *differences.first, columns);
+  if (differences.first) add_first(lines, a, b, *differences.first);
   if (const auto& [rows, differ, unpaired, unknown] = differences.after; differences.first) {
     add_labelled(lines, "from there",
                  fmt::format("of {} rows {} differ, {} are in one run only, {} cannot be compared", thousands(rows),
-                             thousands(differ), thousands(unpaired), thousands(unknown)),
-                 columns);
+                             thousands(differ), thousands(unpaired), thousands(unknown)));
   }
   const char* label = "notes";
   for (const std::string& note : differences.notes) {
-    add_labelled(lines, label, note, columns);
+    add_labelled(lines, label, note);
     label = "";
   }
-  if (differences.first) lines.add("  {:<{}}{}", "next", kLabel - 2, next_command(a, b, *differences.first));
+  if (differences.first)
+    lines.add_whole(fmt::format("  {:<{}}{}", "next", kLabel - 2, next_command(a, b, *differences.first)));
   return lines;
 }
 

@@ -6,19 +6,16 @@
 
 namespace msda::replay {
 
-// Returns all lines but the first, at most `columns` wide, except commands and file names.
-Lines trail_text(const TrailRun& a, const TrailRun& b, const TrailDifferences& differences, size_t columns);
+// Returns all lines but the first.
+Lines trail_text(const TrailRun& a, const TrailRun& b, const TrailDifferences& differences);
 
 // Returns where the runs part: "at launch 1,204 of 5,312: at::native::index_put_kernel".
-std::string place_text(const TrailRun& a, const TrailRun& b, const TrailPart& part, size_t columns);
+std::string place_text(const TrailRun& a, const TrailRun& b, const TrailPart& part);
 
 // Returns what a kind of divergence means.
 const char* meaning_of(TrailDivergence divergence);
 
 // Returns "0x000000003f800000 (1065353216, 1.0f)".
 std::string word_text(uint64_t word, bool is_there);
-
-// Adds a label and the text after it, wrapped.
-void add_labelled(Lines& lines, const std::string& label, const std::string& text, size_t columns);
 
 }  // namespace msda::replay

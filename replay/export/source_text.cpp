@@ -43,7 +43,8 @@ bool has_nan(const analysis::Tensor& tensor) {
 }  // namespace
 
 std::string diagnosis_comment(const ExportedCall& call, std::string_view prefix) {
-  Page page(Terminal{});
+  constexpr size_t kWidth = 100;  // of a line of source
+  Page page({kWidth});
   page.paragraph({{call.result().report.verdict.summary}});
   page.blank();
   add_diagnosis(page, *call.shown->group, call.result(), {false, false, {}, call.flags}, false);

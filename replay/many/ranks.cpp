@@ -57,6 +57,8 @@ void append(void* to, const char* data, uint64_t bytes) {
 
 }  // namespace
 
+bool Ranks::has_mpi() { return !library_path().empty(); }
+
 Ranks::Ranks() {
   const int64_t count = started_together();
   if (count == 1) return;

@@ -17,6 +17,9 @@ class Ranks {
   // If an exception is on its way, all ranks end: the others would wait for this one for ever.
   ~Ranks();
 
+  // Returns whether the library is installed.
+  static bool has_mpi();
+
   int rank() const { return rank_; }
   int count() const { return count_; }
   int on_this_machine() const { return here_; }

@@ -83,7 +83,9 @@ Lines to_text(const OriginalResult& result) {
       result.device, result.architecture, fmt::join(result.shape.grid, ","), fmt::join(result.shape.block, ","),
       result.shape.shared_bytes, text::counted(result.runs, "run"), result.launch_ms, rate, result.first_result_s);
   if (!result.changed.empty()) lines.add("    changed: {}", result.changed);
-  for (const OriginalTensor& tensor : result.tensors) lines.add("    {:<24} {}", tensor.name, tensor_words(tensor));
+  for (const OriginalTensor& tensor : result.tensors) {
+    lines.add_hanging(29, "    {:<24} {}", tensor.name, tensor_words(tensor));
+  }
   return lines;
 }
 

@@ -119,6 +119,7 @@ nlohmann::ordered_json to_json(const PoisonResult& result) {
 }
 
 Lines to_text(const PoisonResult& result) {
+  constexpr size_t kName = 29;  // columns of a tensor's name and its indentation
   Lines lines;
   lines.add("  poison: {}: {} settings, {} launches in each", name_of(result.verdict()), result.settings.size(),
             result.runs);
@@ -128,13 +129,14 @@ Lines to_text(const PoisonResult& result) {
               outcome.state == State::kFaulted ? "faulted" : "did not end", outcome.message);
   }
   for (const PoisonTensor& tensor : result.tensors) {
-    lines.add("    {:<24} {}{}{}", tensor.name, name_of(tensor.verdict), tensor.why.empty() ? "" : ": ", tensor.why);
-    if (tensor.example) lines.add("    {:<24}   {}", "", example_of(result, tensor));
+    lines.add_hanging(kName, "    {:<24} {}{}{}", tensor.name, name_of(tensor.verdict), tensor.why.empty() ? "" : ": ",
+                      tensor.why);
+    if (tensor.example) lines.add("{:{}}{}", "", kName + 2, example_of(result, tensor));
     if (tensor.adds > tensor.adds_to_nonzero) {
-      lines.add("    {:<24}   it adds to {} elements, which were zero when it was recorded", "",
+      lines.add("{:{}}it adds to {} elements, which were zero when it was recorded", "", kName + 2,
                 tensor.adds - tensor.adds_to_nonzero);
     }
-    if (tensor.never_written > 0) lines.add("    {:<24}   it never writes {} elements", "", tensor.never_written);
+    if (tensor.never_written > 0) lines.add("{:{}}it never writes {} elements", "", kName + 2, tensor.never_written);
   }
   const auto varies = [](const PoisonTensor& tensor) { return tensor.within > 0; };
   if (std::ranges::any_of(result.tensors, varies)) lines.append(to_text(result.atomics, 4));

@@ -185,7 +185,7 @@ std::string origin_text(const Json& from) {
     whose.push_back(labels.front().get<std::string>());
     if (labels.size() > 1) whose.back() += fmt::format(" and {} more", labels.size() - 1);
   }
-  std::string text = from["capture"].get<std::string>();
+  std::string text = text::unbroken(from["capture"].get<std::string>());
   if (!whose.empty()) text += fmt::format(" ({})", fmt::join(whose, ", "));
   return fmt::format("{}: {}", text, count_text(from["count"], "element"));
 }
@@ -241,7 +241,7 @@ void add_group_text(Page& page, const Json& group, const ReportSettings& setting
   add_help(page, group, settings.capture_flags);
   const size_t listed = settings.verbose ? captures.size() : std::min(captures.size(), kMostListed);
   page.labelled("in", {{origin_text(captures[0])}});
-  for (size_t i = 1; i < listed; ++i) page.line(text::escaped(origin_text(captures[i])), 9);
+  for (size_t i = 1; i < listed; ++i) page.paragraph({{origin_text(captures[i])}}, 9, 11);
   if (listed < captures.size()) {
     page.line(fmt::format("and {} more (--verbose lists them, --json too)",
                           count_text(static_cast<int64_t>(captures.size() - listed), "capture")),

@@ -149,18 +149,18 @@ void add_impossible(const FoundOrders& found, size_t most, Lines& lines) {
     if (++all > most) continue;
     ++shown;
     lines.add("error: no order of its {} addends gives the recorded bits", target.addends);
-    lines.add("  where: {}", place_of(found, target));
+    lines.add_hanging(9, "  where: {}", place_of(found, target));
     constexpr size_t kMostFaults = 4;
     std::vector<std::string> texts;
     for (const AddendFault& fault : target.faults) {
       if (texts.size() < kMostFaults) texts.push_back(text_of_fault(fault));
     }
     if (texts.empty()) {
-      lines.add("  why:   not explained by one lost or one doubled addend either");
+      lines.add_hanging(9, "  why:   not explained by one lost or one doubled addend either");
     } else {
       const size_t others = target.faults.size() - texts.size();
-      lines.add("  why:   as if {}{}", fmt::join(texts, ", or "),
-                others == 0 ? "" : fmt::format(", or {} others", others));
+      lines.add_hanging(9, "  why:   as if {}{}", fmt::join(texts, ", or "),
+                        others == 0 ? "" : fmt::format(", or {} others", others));
     }
   }
   if (all > shown) lines.add("  and {} other pixels (--list N shows N)", all - shown);
@@ -168,12 +168,13 @@ void add_impossible(const FoundOrders& found, size_t most, Lines& lines) {
 
 void add_inversions(const OrderReport& report, Lines& lines) {
   if (report.inversions_from == 0) return;
-  lines.add("  schedule: pairs of additions in the order opposite to that of their {} numbers, by the distance between",
-            report.index_name);
-  lines.add("  them ({} pixels with a single possible order)", report.inversions_from);
+  lines.add(
+      "  schedule: pairs of additions in the order opposite to that of their {} numbers, by the distance between them "
+      "({} with a single possible order)",
+      report.index_name, text::counted(static_cast<int64_t>(report.inversions_from), "pixel"));
   for (const auto& bin : report.inversions) {
     if (bin.pairs == 0) continue;
-    constexpr double kWidth = 60;
+    constexpr double kWidth = 56;
     const auto bar = static_cast<size_t>(bin.share() * kWidth + 0.5);
     lines.add("  {:>12}  {:.3f}  {}", fmt::format("{}-{}", bin.nearest, bin.farthest), bin.share(),
               std::string(bar, '#'));
@@ -197,14 +198,16 @@ void add_arithmetic(const FoundOrders& found, Lines& lines) {
     lines.add("  Its addends are not added one at a time, so that an order of single addends need not exist.");
   }
   if (!arithmetic.found && arithmetic.tried == 0) {
-    lines.add("  arithmetic: unknown. It is read from pixels with at most 15 additions, and none has so few.");
-    lines.add("  No order is sought; msda-replay minimize makes a smaller call of a finding.");
+    lines.add(
+        "  arithmetic: unknown. It is read from pixels with at most 15 additions, and none has so few. No order is "
+        "sought; msda-replay minimize makes a smaller call of a finding.");
     return;
   }
   if (!arithmetic.found) {
-    lines.add("  arithmetic: unknown. The best product explains {} of the {} pixels with the fewest additions: another",
-              arithmetic.fits, arithmetic.tried);
-    lines.add("  operator, other conventions, or a kernel that does not add one addend at a time. No order is sought.");
+    lines.add(
+        "  arithmetic: unknown. The best product explains {} of the {} pixels with the fewest additions: another "
+        "operator, other conventions, or a kernel that does not add one addend at a time. No order is sought.",
+        arithmetic.fits, arithmetic.tried);
     return;
   }
   lines.add("  arithmetic: {}, {}, in {}; sums in {}: explains {} of {} pixels with few additions",

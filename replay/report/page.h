@@ -25,9 +25,6 @@ struct Span {
   Span(std::string_view a_text) : Span(Style::kPlain, a_text) {}
 };
 
-// Returns the text with spaces at which no line is broken.
-std::string unbroken(std::string_view text);
-
 class Page {
  public:
   explicit Page(const Terminal& terminal) : terminal_(terminal) {}
@@ -44,13 +41,11 @@ class Page {
   const std::string& text() const { return text_; }
 
  private:
+  std::string styled(Style style, std::string_view text) const;
   // Adds words from this column on.
   void wrap(const std::vector<Span>& spans, size_t column, size_t hang);
-  void put(Style style, std::string_view text);
-  void end_line();
 
   Terminal terminal_;
-  Style style_ = Style::kPlain;  // of what comes next in text_
   std::string text_;
 };
 

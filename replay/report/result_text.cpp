@@ -33,14 +33,14 @@ void append_tables(Lines& lines, const InvocationResult& result) {
       if (c.gradient != gradient) continue;
       const std::string count =
           fmt::format("{} of {}", thousands(c.comparison.mismatched), thousands(c.comparison.total));
-      rows.add("    {:<28} {:>22} {:>11.3g} {:>11.3g} {:>13}  [{}]", fmt::format("{} : {}", c.observed, c.expected),
-               count, c.comparison.max_abs, c.comparison.max_rel, ulp_text(c.comparison.max_ulp),
-               fmt::join(c.worst_index, ","));
+      rows.add("    {:<26} {:>20} {:>8.3g} {:>8.3g} {:>9}", fmt::format("{} : {}", c.observed, c.expected), count,
+               c.comparison.max_abs, c.comparison.max_rel, ulp_text(c.comparison.max_ulp));
+      if (c.comparison.mismatched > 0) rows.add("      worst: [{}]", fmt::join(c.worst_index, ","));
     }
     if (rows.empty()) continue;
     lines.blank();
-    lines.add("  {:<30} {:>22} {:>11} {:>11} {:>13}  {}", name_of(gradient), "out of tolerance", "max abs", "max rel",
-              "max ULP", "worst element");
+    lines.add("  {:<28} {:>20} {:>8} {:>8} {:>9}", name_of(gradient), "out of tolerance", "max abs", "max rel",
+              "max ULP");
     lines.append(rows);
   }
 }
@@ -239,7 +239,9 @@ Page to_text(const std::string& capture, const std::vector<InvocationResult>& re
   }
   page.paragraph({{style_of(conclusion), summary}});
   const std::string_view party = party_of(conclusion.verdict.at_fault, conclusion.verdict.tolerance_given);
-  page.line(fmt::format("--> {}{}", capture, party == "nobody" ? "" : fmt::format(", at fault: {}", party)), 1);
+  page.paragraph({{fmt::format("{}{}", text::unbroken("--> " + capture),
+                               party == "nobody" ? "" : fmt::format(", at fault: {}", party))}},
+                 1, 5);
   add_invocations(page, results, settings);
   page.append(to_text(relaunched));
   if (!not_replayed.empty()) {

@@ -4,16 +4,18 @@
 #include <cstddef>
 #include <string>
 
+#include "recorder/text/wrap.h"
+
 namespace msda::replay {
 
 struct Terminal {
-  size_t width = 100;   // columns of running text
-  bool colour = false;  // whether escape sequences for colours are understood and wanted
+  size_t width = text::kColumns;  // of running text
+  bool colour = false;            // whether escape sequences for colours are understood and wanted
 };
 
 // `colour` is what --color says: "auto", "always" or "never". "auto" is colour on a terminal, unless NO_COLOR is set to
 // anything but "" (https://no-color.org) or TERM is "dumb". The width is the terminal's, elsewhere that of COLUMNS,
-// else 100; never below 60 or above 120.
+// else 80; never below 60 or above 120.
 Terminal terminal_of_stdout(const std::string& colour);
 
 }  // namespace msda::replay

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "recorder/text/words.h"
+#include "recorder/text/wrap.h"
 #include "replay/base/words.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/load_operator.h"
@@ -101,7 +102,7 @@ const char* party_of(AtFault at_fault, bool tolerance_given) {
 
 std::string place_of(const Finding& f, const InvocationResult& result) {
   std::vector<std::string> parts = result.call->text_of_place(f.gradient, f.flat);
-  for (std::string& part : parts) part = unbroken(part);
+  for (std::string& part : parts) part = text::unbroken(part);
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

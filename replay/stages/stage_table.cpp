@@ -323,20 +323,24 @@ Json stages_of_element(const LoadedCall& loaded, const StageTensors& recorded, c
 }
 
 Lines summary_text(const Json& summary) {
+  constexpr int kDigits = 4;
   Lines lines;
-  lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}", "stage, in float32", "numbers", "lowest",
-            "highest", "zeros", "NaN", "inf", "max from f64", "max ULP");
+  const auto add_row = [&](const auto&... cells) { lines.add("  {:<23} {:>9} {:>10} {:>10} {:>12} {:>8}", cells...); };
+  add_row("stage, in float32", "numbers", "lowest", "highest", "from float64", "ULP");
   const auto add = [&](const std::string& name, const Json& s, const Json& max_abs, const Json& max_ulp,
-                       const std::string& drift) {
-    lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}{}", name, s["count"].get<int64_t>(),
-              number_text(s["lowest"]), number_text(s["highest"]), s["zero"].get<int64_t>(), s["nan"].get<int64_t>(),
-              s["infinite"].get<int64_t>(), number_text(max_abs), max_ulp.is_null() ? "-" : max_ulp.dump(), drift);
+                       std::string notes) {
+    add_row(name, count_at(s, "count"), number_text(s["lowest"], kDigits), number_text(s["highest"], kDigits),
+            number_text(max_abs, kDigits), max_ulp.is_null() ? "-" : number_text(max_ulp, 6));
+    for (const auto& [member, noun] : {std::pair{"zero", "zero"}, {"nan", "NaN"}, {"infinite", "infinite"}}) {
+      if (count_at(s, member) > 0) notes += fmt::format("{}{} {}", notes.empty() ? "" : "; ", s[member], noun);
+    }
+    if (!notes.empty()) lines.add("      {}", notes);
   };
   for (const Json& stage : summary) {
     add(stage["stage"], stage["deterministic"], stage["max_abs"], stage["max_ulp"], "");
     if (!stage.contains("recorded")) continue;
     const Json& kept = stage["recorded"];
-    add("  recorded", kept, kept["max_abs"], kept.value("max_ulp", Json()), "  " + recorded_drift_text(kept));
+    add("  recorded", kept, kept["max_abs"], kept.value("max_ulp", Json()), recorded_drift_text(kept));
   }
   return lines;
 }
@@ -346,19 +350,19 @@ Lines element_text(const Json& element) {
   std::vector<int64_t> index = element["index"];
   lines.blank();
   lines.add("  {}[{}]", element["tensor"], fmt::join(index, ","));
-  const auto add_row = [&](const std::string& stage, const std::string& component, const std::string& values) {
-    lines.add("    {:<24} {:<32}{}", stage, component, values);
-  };
   for (const Json& row : element["stages"]) {
     std::string names, values;
     for (const auto& [name, value] : row["values"].items()) {
-      names += fmt::format(" {:>18}", name);
-      values +=
-          fmt::format(" {:>18}", name == "float64" && value.is_number() ? fmt::format("{:.15g}", value.get<double>())
-                                                                        : number_text(value));
+      const bool is_wide = name == "float64";
+      const int width = is_wide ? 21 : 17;
+      names += fmt::format(" {:>{}}", name, width);
+      values += fmt::format(" {:>{}}", number_text(value, is_wide ? 15 : 9), width);
     }
-    if (&row == &element["stages"].front()) add_row("stage", "of", names);
-    add_row(row["stage"], row["component"], values + (row["drifts"] ? "  <- drifts" : ""));
+    if (&row == &element["stages"].front()) lines.add("    {}", names);
+    const std::string component = text_at(row, "component");
+    lines.add("    {}{}{}{}", row["stage"], component.empty() ? "" : ", ", component,
+              row["drifts"] ? "  <- drifts" : "");
+    lines.add("    {}", values);
   }
   const Json& drift = element["first_drift"];
   lines.add("    first drift: {}", drift.is_null() ? "none" : drift.get<std::string>());

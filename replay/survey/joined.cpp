@@ -72,14 +72,13 @@ std::string part_text(const Json& part) {
                      counted(count_at(part, "surveyed"), "launch"));
 }
 
-void add_kernel_text(Lines& lines, const Json& kernel, int64_t surveys, bool shows_code, bool all, size_t columns) {
+void add_kernel_text(Lines& lines, const Json& kernel, int64_t surveys, bool shows_code, bool all) {
   constexpr int64_t kMostListed = 8;
   const std::string verdict = text_at(kernel, "verdict");
   const std::string code =
       shows_code ? fmt::format("  (code {})", text_at(kernel, "kernel_digest").substr(0, 17)) : std::string();
-  lines.add("{}  {}{}", verdict,
-            short_name(text_at(kernel, "kernel"), std::max(columns, size_t{60}) - verdict.size() - 2 - code.size()),
-            code);
+  const size_t columns = text::kColumns - verdict.size() - 2 - code.size();
+  lines.add("{}  {}{}", verdict, short_name(text_at(kernel, "kernel"), columns), code);
   const Json& parts = kernel.at("captures");
   int64_t listed = 0, unlisted = 0, steady = 0;
   for (const Json& part : parts) {
@@ -144,7 +143,7 @@ Json join_surveys(const std::vector<Json>& outcomes) {
   return joined;
 }
 
-Lines joined_surveys_text(const Json& joined, bool all, size_t columns) {
+Lines joined_surveys_text(const Json& joined, bool all) {
   Lines lines;
   lines.add("{}", headline_of(joined));
   const auto surveys =
@@ -154,7 +153,7 @@ Lines joined_surveys_text(const Json& joined, bool all, size_t columns) {
   bool is_any_shown = false;
   for (const Json& kernel : joined.at("kernels")) {
     if (!all && !part_varies(kernel)) continue;
-    add_kernel_text(lines, kernel, surveys, codes[text_at(kernel, "mangled")] > 1, all, columns);
+    add_kernel_text(lines, kernel, surveys, codes[text_at(kernel, "mangled")] > 1, all);
     is_any_shown = true;
   }
   if (is_any_shown) lines.add("msda-replay survey CAPTURE explains why, who launched it, and what to type.");

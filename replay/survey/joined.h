@@ -12,7 +12,7 @@ namespace msda::replay {
 // docs/survey.schema.json, or "error", the reason why there is none. A kernel is one if name and machine code are.
 Json join_surveys(const std::vector<Json>& outcomes);
 
-// Returns lines of at most `columns`, but for names of files. With `all` it lists each kernel and each capture.
-Lines joined_surveys_text(const Json& joined, bool all, size_t columns);
+// With `all` it lists each kernel and each capture.
+Lines joined_surveys_text(const Json& joined, bool all);
 
 }  // namespace msda::replay

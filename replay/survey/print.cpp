@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <sstream>
 #include <string_view>
 
 #include "recorder/text/shell.h"
@@ -19,20 +18,6 @@ namespace {
 using text::counted;
 
 constexpr size_t kIndent = 4;
-
-// Adds words in lines of at most so many columns, indented.
-void add_wrapped(Lines& lines, const std::string& text, size_t columns) {
-  std::istringstream words(text);
-  std::string line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && kIndent + line.size() + 1 + word.size() > columns) {
-      lines.add("{:{}}{}", "", kIndent, line);
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  if (!line.empty()) lines.add("{:{}}{}", "", kIndent, line);
-}
 
 int64_t sum_of(const std::vector<Surveyed>& kernels, const char* fact) {
   int64_t sum = 0;
@@ -58,7 +43,7 @@ std::string caller_text(const Surveyed& kernel) {
 std::string remedy_text(const Surveyed& kernel) {
   const Remedy* const remedy = remedy_for(kernel.kernel);
   if (remedy == nullptr) return " No remedy is known.";
-  return fmt::format(" Type: {} ({}).", remedy->type, remedy->note);
+  return fmt::format(" Type: {} ({}).", text::unbroken(remedy->type), remedy->note);
 }
 
 std::string story_of(const Surveyed& kernel) {
@@ -73,10 +58,13 @@ std::string story_of(const Surveyed& kernel) {
   }
   const bool differs = varied > 0 || varies_beside(kernel);
   text += ". " + kernel.why + ".";
+  const auto add = [&](const std::string& sentence) {
+    if (!sentence.empty()) text += " " + sentence;
+  };
   if (differs && kernel.fact("twin_trials") > 0 && kernel.fact("twin_equal") == kernel.fact("twin_trials")) {
-    text += " " + evidence_text(kernel);
+    add(evidence_text(kernel));
   }
-  if (differs) text += " " + places_text(kernel);
+  if (differs) add(places_text(kernel));
   text += caller_text(kernel);
   if (differs) text += remedy_text(kernel);
   if (reads_unwritten(kernel)) text += " Write this memory first, as torch.zeros does and torch.empty does not.";
@@ -89,10 +77,10 @@ std::string story_of(const Surveyed& kernel) {
   return text;
 }
 
-void add_story(Lines& lines, const Surveyed& kernel, size_t columns) {
+void add_story(Lines& lines, const Surveyed& kernel) {
   const std::string_view verdict = name_of(kernel.verdict);
-  lines.add("{}  {}", verdict, short_name(kernel.kernel, columns - verdict.size() - 2));
-  add_wrapped(lines, story_of(kernel), columns);
+  lines.add("{}  {}", verdict, short_name(kernel.kernel, text::kColumns - verdict.size() - 2));
+  lines.add_hanging(kIndent, "{:{}}{}", "", kIndent, story_of(kernel));
 }
 
 // Returns a line for the kernels with a verdict that needs no action, which are not shown one by one.
@@ -179,7 +167,7 @@ Json kernel_json(const Surveyed& kernel) {
 
 }  // namespace
 
-Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kernels, bool all, size_t columns) {
+Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kernels, bool all) {
   Lines lines;
   const auto unwritten = std::ranges::count_if(kernels, reads_unwritten);
   const auto varying = std::ranges::count_if(kernels, varies, &Surveyed::verdict) - unwritten;
@@ -203,12 +191,12 @@ Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kerne
   for (const Surveyed& kernel : kernels) {
     const bool is_of_interest =
         varies(kernel.verdict) || varies_beside(kernel) || kernel.verdict == SurveyVerdict::kNotSurveyed;
-    if (all || is_of_interest) add_story(lines, kernel, columns);
+    if (all || is_of_interest) add_story(lines, kernel);
   }
   if (const int64_t kept = sum_of(kernels, "kept"); kept > 0) {
     lines.add("{}{} {} kept; to run {} again:", launches_text(kept), unwritten > 0 ? "" : " that varied",
               kept == 1 ? "is" : "are", kept == 1 ? "it" : "them");
-    lines.add("{:{}}msda-replay run {} --mode original", "", kIndent, text::shell_word(capture));
+    lines.add_whole(fmt::format("{:{}}msda-replay run {} --mode original", "", kIndent, text::shell_word(capture)));
   }
   if (all) return lines;
   for (const std::string& rest : {rest_of(kernels, SurveyVerdict::kMayVary, "did not vary, but may (--all)"),

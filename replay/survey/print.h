@@ -10,9 +10,8 @@
 
 namespace msda::replay {
 
-// Returns lines of at most `columns`, but for names of files. With `all` it lists each kernel, else those that vary and
-// those that were not surveyed.
-Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kernels, bool all, size_t columns);
+// With `all` it lists each kernel, else those that vary and those that were not surveyed.
+Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kernels, bool all);
 
 // docs/survey.schema.json
 Json survey_json(const std::string& capture, const std::vector<Surveyed>& kernels);

@@ -62,6 +62,11 @@ class Finished:
         self.err = process.stderr
 
     @property
+    def words(self):
+        """What was printed, without regard to where its lines end."""
+        return " ".join(self.out.split())
+
+    @property
     def json(self):
         def refuse(constant):
             raise ValueError(f"{constant} is not JSON")

@@ -9,6 +9,7 @@
 #include "recorder/text/environment.h"
 #include "recorder/text/escape.h"
 #include "recorder/text/numbers.h"
+#include "recorder/text/wrap.h"
 
 namespace msda::tests {
 namespace {
@@ -17,7 +18,9 @@ using text::closest;
 using text::escaped;
 using text::parse_number;
 using text::parse_size;
+using text::unbroken;
 using text::without_recorder;
+using text::wrapped;
 
 TEST(Escape, ControlCharactersAreShown) {
   EXPECT_EQ(escaped("a\x1b[31mred\x07\r\n\tb\x7f"), "a\\x1b[31mred\\x07\\x0d\\n\\tb\\x7f");
@@ -25,6 +28,22 @@ TEST(Escape, ControlCharactersAreShown) {
   EXPECT_EQ(escaped("\xc2\x9b 31m"), "\\u009b 31m");  // C1
   EXPECT_EQ(escaped("\xe2\x80\xae txet\xe2\x81\xa6 \xe2\x80\xa8"),
             "\\u202e txet\\u2066 \\u2028");  // bidi, line separator
+}
+
+TEST(Wrap, LinesFit) {
+  EXPECT_EQ(wrapped("", 10), "");
+  EXPECT_EQ(wrapped("one two three", 7), "one two\nthree");
+  EXPECT_EQ(wrapped("one two three", 6), "one\ntwo\nthree");
+  EXPECT_EQ(wrapped("  one  two three", 10, 4), "  one  two\n    three");  // a table keeps its spaces
+  EXPECT_EQ(wrapped("one two", 7, 0, 1), "one\ntwo");                      // begins in column 1
+  EXPECT_EQ(wrapped("é\x1b[1mé é\x1b[0m é", 4), "é\x1b[1mé é\x1b[0m\né");  // neither bytes nor colours count
+}
+
+TEST(Wrap, WordsStayWhole) {
+  EXPECT_EQ(wrapped("a /a/path/too/long b", 8), "a\n/a/path/too/long\nb");
+  EXPECT_EQ(wrapped(unbroken("run a b") + " then", 4), "run a b\nthen");
+  EXPECT_EQ(wrapped("in f<int, g<int>, int> here", 6), "in\nf<int, g<int>, int>\nhere");
+  EXPECT_EQ(wrapped("a < b if c<d and e", 6), "a < b\nif c<d\nand e");  // no template
 }
 
 TEST(Escape, Utf8Stays) {

@@ -180,7 +180,7 @@ def test_it_says_that_it_simulates_another_kernel(replay, advise):
     result = advise(capture, "--runs", 2)
     assert result["as_it_is"]["recorded"]["elements"] > 0 and result["as_it_is"]["same_inputs"] == {"fails": False, "elements": 0}
     for command in ("stress", "advise"):
-        text = replay(command, capture, "--runs", 2, expect=0).out
+        text = replay(command, capture, "--runs", 2, expect=0).words
         assert "the simulated kernel is not the recorded one: the recorded results are out of tolerance" in text, text
 
 

@@ -144,7 +144,7 @@ def test_going_on_all_the_same(replay, capture):
     assert finished.out.split("\n -->")[0].split() == verdict.split()
     for name in ("outputs/grad_value", "inputs/grad_output"):
         line = f"{CALL}{name} is not what was recorded, its digest differs"
-        assert line in finished.err and f"  warning: {line}\n" in finished.out
+        assert line in finished.err and f" warning: {line} " in finished.words
     result = replay("run", capture, "--damaged", "--json", "-", expect=1).json
     check_schema(result)
     (call,) = result["invocations"]

@@ -220,7 +220,7 @@ def test_damage_is_named_by_verify(replay, demo_capture, tmp_path):
     assert "/invocations/000000/outputs/grad_value is damaged" in finished.err
     report = replay("verify", path, "--json", "-", expect=2).json
     assert [d["object"] for d in report["damaged"]] == ["/invocations/000000/outputs/grad_value"]
-    assert "every digest is right" in replay("verify", demo_capture, expect=0).out
+    assert "every digest is right" in replay("verify", demo_capture, expect=0).words
     put(path, "invocations/000000/inputs/extra", np.zeros(3))
     assert "extra has no digest" in replay("verify", path, expect=2).err
 

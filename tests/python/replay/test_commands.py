@@ -70,7 +70,7 @@ def test_show(replay, capture):
     for part in ("pytest -k backward", "PYTHONHASHSEED = 0", "triton = 3.6", "gpu = NVIDIA H200", "grid = 20 1 2", "1 nan", "1 infinite",
                  "results/other/grad_value", "inputs/value"):
         assert part in text, part
-    assert re.search(r"spatial_shapes +int64 .* from \d+ to \d+$", text, re.M) and not re.search(" = *$", text, re.M)
+    assert re.search(r"spatial_shapes +int64 .*\n +from \d+ to \d+$", text, re.M) and not re.search(" = *$", text, re.M)
     assert "Invocation 0" not in text
 
 
@@ -125,7 +125,7 @@ def test_version(program):
     assert first == f"{program} {__version__}"
     assert re.search("CMAKE_PROJECT_VERSION:STATIC=(.*)", cache)[1] == __version__, "CMake was not run again after the version changed"
     facts = dict(line.split(": ", 1) for line in rest)
-    assert list(facts) == ["compiler", "CUDA", "HDF5", "recorder's hooks"]
+    assert list(facts) == ["compiler", "CUDA", "HDF5", "CUPTI", "recorder's hooks", *(["MPI", "libzip"] if program == "msda-replay" else [])]
     compiler = re.search("CMAKE_CXX_COMPILER:.*=(.*)", cache)[1]
     printed = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
     name, number = facts["compiler"].split()[:2]
@@ -136,4 +136,7 @@ def test_version(program):
     numbers = [ctypes.c_uint() for _ in range(3)]
     library.H5get_libversion(*map(ctypes.byref, numbers))
     assert facts["HDF5"] == ".".join(str(number.value) for number in numbers)
-    assert "CUDA driver API" in facts["recorder's hooks"] and "libcupti.so.13" in facts["recorder's hooks"]
+    assert "CUDA driver API" in facts["recorder's hooks"] and "libcupti.so.13" in facts["CUPTI"]
+    if program == "msda-replay":
+        assert facts["MPI"] == ("built with" if (BUILD / "lib" / "libmsda_mpi.so").exists() else "built without")
+        assert facts["libzip"] == ("built with" if "libzip" in linked else "built without")

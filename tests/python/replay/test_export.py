@@ -259,7 +259,7 @@ def test_which_invocation(replay, export, tmp_path, rng):
     assert export(tmp_path / "a.h5", "pytest", tmp_path / "a.py")["invocations"] == [1]
     result = export(tmp_path / "a.h5", "pytest", tmp_path / "b.py", "--invocation", 2)
     assert result["invocations"] == [2] and result["finding"]["index"] == [0, 2, 0, 0, 0]
-    assert "invocation 1, at fault: observed" in replay("export", tmp_path / "a.h5", "--to", "cpp", "-o", tmp_path / "c.cpp", expect=0).out
+    assert "invocation 1, at fault: observed" in replay("export", tmp_path / "a.h5", "--to", "cpp", "-o", tmp_path / "c.cpp", expect=0).words
     refused = replay("export", tmp_path / "a.h5", "--to", "cpp", "-o", tmp_path / "d.cpp", "--invocation", 0, expect=2)
     assert "nothing is out of tolerance" in refused.err
     # Within tolerance there is still a call to send.

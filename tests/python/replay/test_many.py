@@ -55,11 +55,12 @@ def test_findings_of_equal_cause_and_place_are_joined(replay, captures):
 
 def test_text(replay, captures):
     folder, _ = captures
-    text = replay("run", folder / "a.h5", folder / "b.h5", folder / "c.h5", expect=1).out
-    assert text.startswith("2 of 3 captures out of tolerance.\n\nerror[implementation_error]: the recorded kernel is wrong in ")
-    assert "  where: in 2 captures, all in batch 0, kernel ms_deform_attn\n" in text
+    done = replay("run", folder / "a.h5", folder / "b.h5", folder / "c.h5", expect=1)
+    text = done.words
+    assert done.out.startswith("2 of 3 captures out of tolerance.\n\nerror[implementation_error]: the recorded kernel is wrong in ")
+    assert "  where: in 2 captures, all in batch 0, kernel ms_deform_attn\n" in done.out
     assert f"{folder}/a.h5 (rank 0, test_a): " in text and f"{folder}/c.h5 (rank 1): " in text and "b.h5" not in text
-    assert f"{folder}/b.h5: " in replay("run", folder, "--verbose", expect=1).out
+    assert f"{folder}/b.h5: " in replay("run", folder, "--verbose", expect=1).words
     assert replay("run", folder, "--quiet", expect=1).out == "2 of 4 captures out of tolerance.\n"
     assert replay("run", folder / "b.h5", folder / "d.h5", expect=0).out.startswith("0 of 2 captures out of tolerance.\n")
 
@@ -167,8 +168,8 @@ def test_orders_are_added_up(replay, captures, tmp_path):
     check(result, "order-many")
     assert result["summary"] == {name: sum(entry[name] for entry in each) for name in each[0]} and result["summary"]["elements"] > 0
     assert [capture["status"] for capture in result["captures"]] == [0, 0, 0, 0, 2]
-    text = replay("order", folder, expect=0).out
-    assert text.startswith("4 captures: one order gives every recorded bit of ") and text.count("\n") == 5
+    text = replay("order", folder, expect=0).words
+    assert text.startswith("4 captures: one order gives every recorded bit of ") and text.count("by proof none of ") == 5
 
 
 @needs_mpi

@@ -108,7 +108,7 @@ def test_what_no_arithmetic_gives_has_no_order(replay, tmp_path, rng):
 
 
 def test_too_many_additions_are_said_to_be(replay):
-    text = replay("order", SOURCE / "docs" / "findings" / "embedding_on_a_cpu.h5", expect=0).out
+    text = replay("order", SOURCE / "docs" / "findings" / "embedding_on_a_cpu.h5", expect=0).words
     assert "at most 15 additions, and none has so few" in text and "Of the 0 pixels" not in text
 
 

@@ -115,17 +115,17 @@ def test_folders_without_room(launched, replay, tmp_path):
 
 def test_text_and_exit_status(launched, replay):
     def text(kernel, expect):
-        return replay("run", launched(kernel), "--mode", "original", "--poison", expect=expect, env=on_stand_in()).out
+        return replay("run", launched(kernel), "--mode", "original", "--poison", expect=expect, env=on_stand_in())
 
-    printed = text("reads_output", 1)
-    assert "  poison: reads_unwritten: 13 settings, 10 launches in each\n" in printed
-    assert re.search(r"^    y +reads_unwritten: 256 of 256 elements depend on what y held before the launch$", printed, re.M)
-    assert re.search(r"^ +\[0\]: -?\d\S+ as recorded, NaN with y NaN$", printed, re.M)
-    assert re.search(r"^    y +race: 256 of 256 elements differ between equal launches, ", text("race", 1), re.M)
-    printed = text("none", 0)
+    done = text("reads_output", 1)
+    assert "  poison: reads_unwritten: 13 settings, 10 launches in each\n" in done.out
+    assert " y reads_unwritten: 256 of 256 elements depend on what y held before the launch " in done.words
+    assert re.search(r"^ +\[0\]: -?\d\S+ as recorded, NaN with y NaN$", done.out, re.M)
+    assert " y race: 256 of 256 elements differ between equal launches, " in text("race", 1).words
+    printed = text("none", 0).out
     assert "  poison: deterministic: " in printed and re.search(r"^    y +deterministic$", printed, re.M) and "it never writes 128 elements" in printed
     assert printed.startswith("Launched with other contents of unwritten memory: 1 deterministic.\n")
-    assert "it adds to 256 elements, which were zero when it was recorded" in text("adds", 0)
+    assert "it adds to 256 elements, which were zero when it was recorded" in text("adds", 0).words
 
 
 def test_what_is_added_to(launched, poisoned):
@@ -166,8 +166,8 @@ def test_a_kernel_that_faults(launched, poisoned, replay):
         assert set(failed) == {("parameter 3", "pattern"), ("parameter 3", "nan")}
         assert all("an illegal memory access was encountered" in entry["message"] for entry in failed.values())
         assert len(result["settings"]) == 13
-    out = replay("run", capture, "--mode", "original", "--poison", expect=1, env=on_stand_in()).out
-    assert re.search(r"^    with parameter 3 pattern the kernel faulted: .*\(CUDA error 700\)$", out, re.M)
+    out = replay("run", capture, "--mode", "original", "--poison", expect=1, env=on_stand_in()).words
+    assert re.search(r" with parameter 3 pattern the kernel faulted: .*\(CUDA error 700\) ", out)
 
 
 @pytest.mark.long
@@ -225,7 +225,7 @@ def test_many_captures(launched, replay, tmp_path):
     captures, table = [launched("none"), launched("race")], tmp_path / "all.json"
     done = replay("run", *captures, "--mode", "original", "--poison", "--json", table, expect=1, env=on_stand_in())
     said = "Launched with other contents of unwritten memory: 1 "
-    assert f"{captures[0]}: {said}deterministic.\n{captures[1]}: {said}race.\n" in done.out
+    assert f" {captures[0]}: {said}deterministic. {captures[1]}: {said}race." in done.words
     joined = json.loads(table.read_text())
     check(joined, "run-many")
     assert [capture["poison"] for capture in joined["captures"]] == [f"{said}deterministic.", f"{said}race."]

@@ -40,8 +40,8 @@ def groups_of(result, cause):
 def test_a_single_finding(replay, demo_capture):
     lines = replay("run", demo_capture, expect=1).out.splitlines()
     text = squeezed("\n".join(lines))
-    assert lines[0].startswith("The reference is wrong, the recorded kernel right, in 1 element of grad_sampling_locations")
-    assert f" --> {demo_capture}, at fault: reference" in lines
+    assert text.startswith("The reference is wrong, the recorded kernel right, in 1 element of grad_sampling_locations")
+    assert f" --> {demo_capture}, at fault: reference " in text
     assert "error[cell_boundary]: the reference is wrong in 1 element of grad_sampling_locations" in text
     assert "where: grad_sampling_locations[0,948,0,0,2,0]: batch 0, query 948, head 0, level 0 (64 x 64), point 2, x what:" in text
     assert "what: recorded -128.07782, reference 131.80838, float64 -128.077826: 260 apart, 1.32 allowed why:" in text
@@ -182,7 +182,7 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
         assert not re.search("olerance is (at fault|tighter)|fault: tolerance|asks for more", subject)
     assert ">nobody<" in page
     given = replay("run", tmp_path / "a.h5", "--atol", 1e-3, "--rtol", 1e-2, expect=1).out
-    assert given.startswith("The tolerance is at fault, no kernel is wrong, in 1 element") and ", at fault: tolerance" in given
+    assert given.startswith("The tolerance is at fault, no kernel is wrong, in 1 element") and ", at fault: tolerance " in squeezed(given)
     assert "the tolerance is tighter than the arithmetic can meet in 1 element" in squeezed(given)
 
 
@@ -234,9 +234,9 @@ def test_tables_are_verbose(replay, demo_capture):
     for name in GRADIENTS:
         assert re.search(rf"^  {name} +out of tolerance +max abs +max rel +max ULP", text, re.M)
     (jump,) = re.findall(r"^ +recorded : reference +1 of 24,000 .*$", text, re.M)
-    assert jump.split()[-2] == "-"  # so many units in the last place say nothing
+    assert jump.split()[-1] == "-"  # so many units in the last place say nothing
     (close,) = re.findall(r"^ +recorded : float64 +0 of 174,080 .*$", text, re.M)
-    assert close.split()[-2] == "9"
+    assert close.split()[-1] == "9"
 
 
 @pytest.mark.parametrize("dtype, digits", [(np.float64, 17), (np.float32, 9)])
@@ -258,14 +258,14 @@ class TestWidth:
         text = replay("run", demo_capture, "--color", colour, env=environment).out
         plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
         for line in plain.splitlines():
-            assert len(line) <= columns or line.startswith((" -->", "         msda-replay stages")), line
+            assert len(line) <= columns or line.startswith((" -->", "         msda-replay stages")) or str(demo_capture) in line, line
         assert max(map(len, plain.splitlines())) > columns - 20
         assert squeezed(plain) == squeezed(replay("run", demo_capture).out)
 
     def test_out_of_the_way(self, replay, demo_capture):
-        for wish, width in (("10", 60), ("100000", 120), ("wide", 100), ("", 100)):
+        for wish, width in (("10", 60), ("100000", 120), ("wide", 80), ("", 80)):
             text = replay("run", demo_capture, env={**os.environ, "COLUMNS": wish}).out
-            running = [line for line in text.splitlines() if not line.startswith((" -->", "         msda-replay"))]
+            running = [line for line in text.splitlines() if not line.startswith((" -->", "         msda-replay")) and str(demo_capture) not in line]
             assert width - 20 < max(map(len, running)) <= width
 
 

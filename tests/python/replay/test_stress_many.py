@@ -158,16 +158,16 @@ def test_progress_on_a_terminal(captures):
 def test_text(nightly, simulated, replay):
     out, result = simulated
     lines, joined = out.splitlines(), result["failure_probability"]
-    assert lines[0] == (f"At least one of 4 tests fails in {100 * joined['estimate']:.2f} % ({100 * joined['low']:.2f} to {100 * joined['high']:.2f}) "
-                        f"of runs: {joined['failures']} of {joined['runs']} simulated, 95 % interval.")
-    assert lines[1] == "  4 calls of 3 captures, which draw their inputs independently of each other"
-    assert f"      in {nightly}/b.h5, invocation 0 (rank 1)" in lines
+    assert " ".join(out.split()).startswith(f"At least one of 4 tests fails in {100 * joined['estimate']:.2f} % ({100 * joined['low']:.2f} to {100 * joined['high']:.2f}) "
+                                            f"of runs: {joined['failures']} of {joined['runs']} simulated, 95 % interval. ")
+    assert lines[2] == "  4 calls of 3 captures, which draw their inputs independently of each other"
+    assert f"in {nightly}/b.h5, invocation 0 (rank 1)" in " ".join(out.split())
     assert "  0 of the simulated runs: 1 test in at most 1.43 % (--verbose lists)" in lines and "test_b" not in out
-    assert lines[-2:] == ["Not simulated", f"  {nightly}/c.h5, invocation 0: kernel another is known only by its machine code"]
+    assert " ".join(out.split()).endswith(f" Not simulated {nightly}/c.h5, invocation 0: kernel another is known only by its machine code")
     in_short = ("stress", nightly, "--runs", 20)
     verbose = replay(*in_short, "--verbose", expect=None).out
     assert "  test_b\n" in verbose
-    assert replay(*in_short, "--quiet", expect=None).out.splitlines() == verbose.splitlines()[:1]
+    assert replay(*in_short, "--quiet", expect=None).out.splitlines() == verbose.splitlines()[:2]
 
 
 def test_captures_that_cannot_be_simulated_are_named_and_the_others_are(captures, replay, stress, tmp_path):
@@ -235,7 +235,7 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     result = json.loads((tmp_path / "result.json").read_text())
     check(result, "stress-many")
     assert process.returncode == 2 and result["interrupted"]
-    assert out.splitlines()[1] == "Interrupted: this is the result so far."
+    assert "Interrupted: this is the result so far." in out.splitlines()[1:3]
     assert [call["label"] for call in result["calls"]] == ["test_a", "test_b"]
     assert [call["interrupted"] for call in result["calls"]] == [False, True]
     assert result["calls"][0]["failure_probability"]["runs"] == 448

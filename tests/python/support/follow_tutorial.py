@@ -39,9 +39,11 @@ def plain(line, vary):
 
 
 def differs(shown, printed, vary):
-    """Whether the page shows other lines than were printed; "..." stands for any lines."""
-    pattern = "".join("(?:.*\n)*" if line == "..." else re.escape(plain(line, vary)) + "\n" for line in shown)
-    return not re.fullmatch(pattern, "".join(plain(line, vary) + "\n" for line in printed.strip("\n").splitlines()))
+    """Whether the page shows other lines than were printed; "..." stands for any lines. Where lines end depends on their numbers."""
+    any_lines, end = ("(?:.* )?", " ") if vary else ("(?:.*\n)*", "\n")
+    text = [plain(line.strip() if vary else line, vary) + end for line in printed.strip("\n").splitlines()]
+    pattern = "".join(any_lines if line == "..." else re.escape(plain(line.strip() if vary else line, vary) + end) for line in shown)
+    return not re.fullmatch(pattern, "".join(text))
 
 
 def follow(page, folder, environment, progress=lambda command, seconds: None):

@@ -145,7 +145,7 @@ def test_a_receipt_is_a_trail(replay, tmp_path):
     assert rows[3].parts == "outputs/grad_grid" and rows[3].bytes == len("grad_grid") and rows[3].digest == int(digest_of("gg")[9:25], 16)
     assert all(len(row.parameters) % 8 == 0 for row in rows if row.parameters is not None)
     # The command reads the same file, and all of it is as it was written.
-    assert "16 datasets, every digest is right" in replay("verify", tmp_path / "a.h5", expect=0).out
+    assert "16 datasets, every digest is right" in replay("verify", tmp_path / "a.h5", expect=0).words
     entry.write(tmp_path / "a.h5")  # replaces it, and no file that is no capture
     (tmp_path / "text.h5").write_text("mine")
     with pytest.raises(msda_replay.CaptureError, match="text.h5: is no capture"):

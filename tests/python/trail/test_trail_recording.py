@@ -376,7 +376,7 @@ def test_a_program_that_is_killed(tmp_path, number):
 
 def recovered(spool, capture):
     done = subprocess.run([REPLAY, "recover", spool, "-o", capture, "--force"], capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
 def without_writer(capture):
@@ -419,7 +419,7 @@ def test_a_trail_whose_writer_alone_was_killed_is_complete(tmp_path):
     plain = subprocess.run([CLIENT, "learns:100"], capture_output=True, text=True, env=environment())
     done = subprocess.run([CLIENT, "learns:100"], capture_output=True, text=True, env=without_writer(tmp_path / "a.h5"))
     assert (done.returncode, done.stdout) == (0, plain.stdout)
-    assert recovered(tmp_path / "a.h5.spool", tmp_path / "b.h5") == (0, f"{tmp_path / 'b.h5'}: a trail of 100 launches\n")
+    assert recovered(tmp_path / "a.h5.spool", tmp_path / "b.h5") == (0, f"{tmp_path / 'b.h5'}: a trail of 100 launches")
     trailed(tmp_path / "c.h5", "learns:100")
     status, printed = compared(tmp_path / "b.h5", tmp_path / "c.h5")
     assert status == 0 and "ended_early" not in printed["compared"]
@@ -437,7 +437,7 @@ def test_no_room_for_the_trail(tmp_path):
         wait_until(lambda: "FILE gets what was recorded" in (tmp_path / "stderr").read_text())
     assert f"{tmp_path / 'a.h5'}: no room on its disk for the trail; msda-replay recover " in (tmp_path / "stderr").read_text()
     assert not (tmp_path / "a.h5").exists()
-    assert recovered(tmp_path / "a.h5.spool", tmp_path / "b.h5") == (0, f"{tmp_path / 'b.h5'}: a trail of 3000 launches\n")
+    assert recovered(tmp_path / "a.h5.spool", tmp_path / "b.h5") == (0, f"{tmp_path / 'b.h5'}: a trail of 3000 launches")
 
 
 def test_a_full_disk(small_disk):  # noqa: F811

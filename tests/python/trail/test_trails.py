@@ -635,7 +635,7 @@ def test_several_runs(replay, tmp_path):
     assert [(vary["row"], vary["runs"]) for vary in result["varies"]] == [(late, 3), (early, 1)]
     assert [run["equal"] for run in result["runs"]] == [False, True, False, False, False]
     assert result["first"]["a"]["row"] == early and "b" not in result
-    text = replay("diff", *files, expect=1).out
+    text = replay("diff", *files, expect=1).words
     assert text.startswith(f"4 of 5 runs part from A, first at launch {launches_before(training(STEPS), early) + 1} of {LAUNCHES * STEPS}: ")
     assert replay("diff", files[0], files[2], files[0]).out.startswith(f"Equal: 3 runs, {LAUNCHES * STEPS} launches")
 
@@ -643,7 +643,7 @@ def test_several_runs(replay, tmp_path):
 def test_list_show_and_run_say_what_it_is(replay, tmp_path):
     path = write_trail(tmp_path / "a.h5", training(STEPS))
     for command in ("list", "show"):
-        assert f"trail of {LAUNCHES * STEPS} launches; to compare it: msda-replay diff" in replay(command, path).out
+        assert f"trail of {LAUNCHES * STEPS} launches; to compare it: msda-replay diff" in replay(command, path).words
         result = replay(command, path, "--json", "-").json
         check(result, command)
         assert (result[0] if command == "list" else result)["trail"] == {"launches": LAUNCHES * STEPS}
