@@ -46,9 +46,10 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
   if (auto jump = jump_without_cells(s)) return jump;
   const auto crossing = find_crossing(s);
   // Between sides of one dialect a clip that only one of them reached is rounding too, not a choice of subgradient.
-  const bool same_dialect =
-      s.observed.version_of(s.call).arithmetic_name() == s.expected.version_of(s.call).arithmetic_name();
-  if (!crossing || (!crossing->other_cell && !same_dialect)) return std::nullopt;
+  const auto same_dialect = [&] {
+    return s.observed.version_of(s.call).arithmetic_name() == s.expected.version_of(s.call).arithmetic_name();
+  };
+  if (!crossing || (!crossing->other_cell && !same_dialect())) return std::nullopt;
   Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s)};
   if (!s.wants_reasons) return diagnosis;
   diagnosis.evidence = crossing_evidence(s, *crossing);

@@ -123,9 +123,10 @@ void Contributions::ByPixel::sort(const std::vector<Found>& found, int64_t pixel
 
 std::shared_ptr<SamplingCache::Slot> SamplingCache::slot(const Key& key, int64_t samples) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(slots_, key, &std::pair<Key, std::shared_ptr<Slot>>::first);
-  if (found != slots_.end()) {
-    std::rotate(found, found + 1, slots_.end());
+  // From the end: elements of one family mostly come together.
+  const auto found = std::find_if(slots_.rbegin(), slots_.rend(), [&](const auto& slot) { return slot.first == key; });
+  if (found != slots_.rend()) {
+    std::rotate(found.base() - 1, found.base(), slots_.end());
     return slots_.back().second;
   }
   // Enough for every level of a few heads under two dialects and float64, and for all there are of a small call.
