@@ -14,7 +14,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/operator_rows.h"
 #include "recorder/adapters/user.h"
 #include "recorder/adapters/user_node.h"
 #include "recorder/adapters/user_operator.h"
