@@ -1,11 +1,14 @@
 """Backward calls of torchvision's roi_align."""
 
+import torch
+
 from . import Described
 
 
 def roi_align(call):
     facts = {
-        "spatial_scale": float(call["spatial_scale"]),
+        # The kernel takes it in the tensors' type.
+        "spatial_scale": torch.tensor(call["spatial_scale"], dtype=call["grad"].dtype).item(),
         "sampling_ratio": max(int(call["sampling_ratio"]), 0),
         "input_batch": int(call["batch_size"]),
         "input_height": int(call["height"]),

@@ -43,7 +43,9 @@ def scatter_reduce(call):
     if call["reduce"] not in ("sum", "mean"):
         raise Refused(f"reduces by {call['reduce']}")
     described = same_sizes(call)
-    described.facts.update(reduce=call["reduce"], include_self=bool(call["include_self"]))
+    described.facts["reduce"] = call["reduce"]
+    if not call["include_self"]:
+        described.facts["include_self"] = False
     return described
 
 
