@@ -53,4 +53,9 @@ std::string conventions_text(const capture::Invocation& invocation) {
   return text;
 }
 
+std::string source_line_of(const capture::Invocation& invocation) {
+  const auto found = invocation.facts.texts.find("source_line");
+  return found == invocation.facts.texts.end() ? "" : found->second;
+}
+
 }  // namespace msda::replay

@@ -123,6 +123,7 @@ Lines summary_of(const capture::Invocation& invocation) {
   if (!invocation.stages.empty()) notes.push_back(fmt::format("stages {}", stages_of(invocation)));
   if (facts.duplicates.value_or(0) > 0) notes.push_back(fmt::format("{} duplicates", *facts.duplicates));
   if (!facts.label.empty()) notes.push_back("label " + facts.label);
+  if (const std::string line = source_line_of(invocation); !line.empty()) notes.push_back(line);
   add(fmt::format("{}", fmt::join(notes, ", ")));
   return lines;
 }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "recorder/capture/digest.h"
+#include "replay/calls/conventions.h"
 #include "replay/diff/facts.h"
 #include "replay/diff/pairs.h"
 #include "replay/diff/tensors.h"
@@ -111,6 +112,7 @@ class Comparer {
     difference.invocations = invocations_;
     difference.kernel = kernel_;
     difference.label = label_;
+    difference.source_line = source_line_;
   }
 
   void add(const std::string& section, Difference difference) {
@@ -155,6 +157,7 @@ class Comparer {
     const capture::Invocation a = a_.reader.invocation(id_a), b = b_.reader.invocation(id_b);
     kernel_ = a.facts.kernel;
     label_ = a.facts.label;
+    source_line_ = source_line_of(a);
     compare_seeds(id_a, id_b);
     compare_facts("code", {{"kernel", a.facts.kernel}, {"kernel_digest", a.facts.kernel_digest}},
                   {{"kernel", b.facts.kernel}, {"kernel_digest", b.facts.kernel_digest}});
@@ -195,7 +198,7 @@ class Comparer {
   const Operand &a_, &b_;
   Differences result_;
   std::optional<std::pair<int64_t, int64_t>> invocations_;
-  std::string kernel_, label_;  // of the invocation of A
+  std::string kernel_, label_, source_line_;  // of the invocation of A
   std::vector<capture::Seed> seeds_a_, seeds_b_;
   std::set<std::string> reported_seeds_;
 };

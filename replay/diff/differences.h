@@ -25,8 +25,9 @@ struct Difference {
     std::optional<uint64_t> max_ulp;
   };
   std::optional<Elements> elements = {};
-  bool may_decide = false;              // for a note: later numbers, or other programs', may depend on it
-  std::string kernel = {}, label = {};  // of A's invocation, if it belongs to one; "": not recorded
+  bool may_decide = false;  // for a note: later numbers, or other programs', may depend on it
+  // Of A's invocation, if it belongs to one; "": not recorded.
+  std::string kernel = {}, label = {}, source_line = {};
 };
 
 struct Differences {

@@ -36,12 +36,15 @@ std::string where(const Difference& difference) {
   return fmt::format("{}, {}", ids, difference.section);
 }
 
-// Returns what the invocation is: "aten::index_put, Sequential.0". Empty if nothing is known of it.
+// Returns what the invocation is: "aten::index_put, Sequential.0, train.py:12 forward". Empty if nothing is known of
+// it.
 std::string call_of(const Difference& difference) {
   constexpr size_t kColumns = 50;
   std::vector<std::string> known;
   if (!difference.kernel.empty()) known.push_back(short_name(text::demangled(difference.kernel), kColumns));
-  if (!difference.label.empty()) known.push_back(difference.label);
+  for (const std::string* text : {&difference.label, &difference.source_line}) {
+    if (!text->empty()) known.push_back(*text);
+  }
   return fmt::format("{}", fmt::join(known, ", "));
 }
 
@@ -192,6 +195,7 @@ Json difference_json(const Difference& difference) {
   if (difference.invocations) json["invocations"] = {difference.invocations->first, difference.invocations->second};
   if (!difference.kernel.empty()) json["kernel"] = difference.kernel;
   if (!difference.label.empty()) json["label"] = difference.label;
+  if (!difference.source_line.empty()) json["source_line"] = difference.source_line;
   json["section"] = difference.section;
   json["name"] = difference.name;
   json["a"] = difference.a;

@@ -6,6 +6,7 @@
 #include "recorder/text/shell.h"
 #include "recorder/writer/version.h"
 #include "replay/base/output.h"
+#include "replay/calls/conventions.h"
 #include "replay/calls/shown_name.h"
 #include "replay/export/npz.h"
 #include "replay/export/operator_source.h"
@@ -85,6 +86,7 @@ std::vector<std::string> disclosed_by(const capture::Run& run, const capture::In
   if (has_seeds) disclosed.emplace_back("seeds");
   if (surroundings == Surroundings::kAnonymous) return disclosed;
   if (!invocation.facts.label.empty()) disclosed.emplace_back("label");
+  if (!source_line_of(invocation).empty()) disclosed.emplace_back("line of source");
   if (!invocation.facts.kernel_digest.empty()) disclosed.emplace_back("machine code");
   return disclosed;
 }

@@ -117,11 +117,13 @@ void add_diagnoses(Page& page, const InvocationResult& result, const ReportSetti
 
 void add_heading(Page& page, const InvocationResult& result) {
   const capture::CallFacts& facts = result.invocation.facts;
-  page.paragraph({{Style::kBold, fmt::format("Invocation {}:", result.invocation.id)},
-                  {" "},
-                  {fmt::format("{}, {}, {}", facts.kernel.empty() ? "(kernel not named)" : facts.kernel,
-                               operator_and_conventions(result.invocation), tolerance_text(result))}},
-                 0, 2);
+  const std::string line = source_line_of(result.invocation);
+  page.paragraph(
+      {{Style::kBold, fmt::format("Invocation {}:", result.invocation.id)},
+       {" "},
+       {fmt::format("{}, {}{}{}, {}", facts.kernel.empty() ? "(kernel not named)" : facts.kernel, line,
+                    line.empty() ? "" : ", ", operator_and_conventions(result.invocation), tolerance_text(result))}},
+      0, 2);
   page.paragraph({{result.call->text_of_sizes()}}, 2, 2);
 }
 

@@ -48,4 +48,5 @@ def test_a_call_is_the_same_on_both(name, on_gpu, tmp_path):
         assert_same(mine.inputs[key].reshape(array.shape), array, key)
     for key, array in its.outputs.items():
         assert (mine.outputs[key].dtype, mine.outputs[key].size) == (array.dtype, array.size), key
-    assert {key: its.facts.get(key) for key in mine.facts} == mine.facts
+    meaning = {key: value for key, value in mine.facts.items() if key != "source_line"}
+    assert {key: its.facts.get(key) for key in meaning} == meaning

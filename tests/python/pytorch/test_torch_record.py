@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -77,6 +78,34 @@ def test_labels_are_modules(tmp_path):
         ("aten::index_add", "Outer.inner"),
         ("aten::embedding_dense_backward", "Outer.words"),
     ]
+
+
+def test_calls_have_their_lines_of_source(replay, tmp_path):
+    """Also those of a backward pass, so that two gathers in one function can be told apart, wherever the passes begin."""
+    def forward(rows):
+        first = rows[indices(4, 9)]
+        second = rows.index_select(0, indices(4, 9))
+        return first.sum() + (second * second).sum()
+
+    def work():
+        forward(random(4, 2).requires_grad_()).backward()
+        random(4, 2).index_add(0, indices(4, 9), random(9, 2))
+
+    _, _, calls = recorded(tmp_path / "x.h5", work)
+    at, own = (function.__code__.co_firstlineno for function in (forward, work))
+    here = f"{os.path.relpath(__file__)}:"
+    lines = [f"backward pass of {here}{at + 2} forward", f"backward pass of {here}{at + 1} forward", f"{here}{own + 2} work"]
+    assert [(call.kernel, call.facts["source_line"]) for call in calls] == list(zip(["aten::index_add", "aten::index_put", "aten::index_add"], lines))
+    outside = forward(random(4, 2).requires_grad_())
+    assert not any("source_line" in call.facts for call in recorded(tmp_path / "y.h5", outside.backward)[2])
+    listed, run = replay("list", tmp_path / "x.h5", expect=0).words, replay("run", tmp_path / "x.h5", "--verbose", expect=0).words
+    assert all(line in listed and line in run for line in lines)
+    calls[0].outputs["sum"][0, 0] += 1
+    msda_replay.write_capture(tmp_path / "z.h5", calls)
+    assert f"of aten::index_add, {lines[0]} " in replay("diff", tmp_path / "x.h5", tmp_path / "z.h5", expect=1).words
+    assert replay("diff", tmp_path / "x.h5", tmp_path / "z.h5", "--json", "-", expect=1).json["first"]["source_line"] == lines[0]
+    replay("export", tmp_path / "x.h5", "--invocation", 0, "--to", "zip", "--anonymous", "-o", tmp_path / "x.zip", expect=0)
+    assert b"test_torch_record" not in b"".join(map(zipfile.ZipFile(tmp_path / "x.zip").read, zipfile.ZipFile(tmp_path / "x.zip").namelist()))
 
 
 def test_what_is_left_out_is_said(tmp_path):

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from ..capture import BFloat16, Invocation, write_capture
 from ..memory import free_memory
 from .operators import Refused, all_calls
+from .source_lines import SourceLines
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64)
 _SHARE = 4  # of the free memory
@@ -59,6 +60,7 @@ class OperatorCalls(TorchDispatchMode):
         super().__init__()
         self._label, self._max_bytes = label, max_bytes
         self._describe = all_calls()
+        self._source_lines = SourceLines()
         self._lock = threading.Lock()  # backward passes run in threads of their own
         self.clear()
 
@@ -107,6 +109,7 @@ class OperatorCalls(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        self._source_lines.see()
         describe = self._describe.get(func._schema.name) if hasattr(func, "_schema") else None  # a higher-order operator has none
         begun = self._begin(func, describe, types, args, kwargs) if describe is not None else None
         returned = func(*args, **kwargs)
@@ -139,7 +142,8 @@ class OperatorCalls(TorchDispatchMode):
                 raise Refused(reason)
             copies = {key: _copied(tensor) for key, tensor in described.inputs.items()}
             before = {key: _copied(tensor) for key, tensor in described.before.items()}
-            return name, label, described, copies, before
+            of_program = {"label": label, "source_line": self._source_lines.of_this_call()}
+            return name, of_program, described, copies, before
         except Refused as refused:
             self._leave_out(name, str(refused))
         except Exception as error:  # the program must go on
@@ -159,10 +163,10 @@ class OperatorCalls(TorchDispatchMode):
         return ""
 
     def _end(self, begun, returned) -> None:
-        name, label, described, inputs, before = begun
+        name, of_program, described, inputs, before = begun
         try:
             outputs = {key: _copied(tensor) for key, tensor in described.results(returned).items()}
-            facts = {**described.facts, **({"label": label} if label else {})}
+            facts = {**described.facts, **{fact: text for fact, text in of_program.items() if text}}
             invocation = Invocation(inputs, outputs, dialect="", kernel=name, outputs_before=before, facts=facts)
             with self._lock:
                 self._left -= sum(array.nbytes for array in outputs.values())

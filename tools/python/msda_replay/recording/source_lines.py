@@ -1,0 +1,57 @@
+"""Which line of the program a recorded call comes from. PyTorch itself calls the operators of a backward pass: theirs is the line of the
+forward call whose gradient they compute, if that ran while calls were recorded."""
+
+import os
+import sys
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+
+# Frames of these folders are passed over.
+_OTHERS = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_MOST = 100_000  # forward calls that are remembered
+
+
+_Line = Tuple[str, int, str]  # file, number, function
+
+
+def _line_of_caller() -> Optional[_Line]:
+    """The innermost frame that is of neither PyTorch nor this package."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OTHERS):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if frame is not None else None
+
+
+def _text_of(line: Optional[_Line]) -> str:
+    """Returns "FILE:LINE function", with the file's path from the current folder if it lies below it."""
+    if line is None:
+        return ""
+    path, number, function = line
+    relative = os.path.relpath(path)
+    return f"{path if relative.startswith('..') else relative}:{number} {function}"
+
+
+class SourceLines:
+    """Numbers that autograd gives to its nodes connect the two passes: it counts up before each forward call with a gradient."""
+
+    def __init__(self) -> None:
+        self._next = -1
+        self._lines: Dict[int, Optional[_Line]] = {}
+
+    def see(self) -> None:
+        """To be called for each operator, before it runs."""
+        number = torch.autograd._get_sequence_nr()
+        if number == self._next or torch._C._current_autograd_node() is not None:
+            return
+        self._next = number
+        self._lines[number - 1] = _line_of_caller()
+        if len(self._lines) > _MOST:
+            del self._lines[next(iter(self._lines))]
+
+    def of_this_call(self) -> str:
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return _text_of(_line_of_caller())
+        line = _text_of(self._lines.get(node._sequence_nr()))
+        return f"backward pass of {line}" if line else ""
