@@ -1,5 +1,6 @@
 #include "recorder/writer/run.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -242,7 +243,8 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
   if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
     if (status != 0) say(fmt::format("next: see what the program says; its exit status is {}", status));
     std::string words;
-    for (const std::string& word : options.typed) words += " " + typed_word(word);
+    // msda-replay survey has chosen flags that nobody typed, and says the same.
+    for (const std::string& word : options.survey ? options.command : options.typed) words += " " + typed_word(word);
     say("next: msda-replay doctor --" + words);
   }
   if (first.empty()) return;
@@ -258,6 +260,10 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
 
 int run(const Options& options) {
   if (const int error = why_not_startable(options.command[0])) return cannot_start(options.command[0], error);
+  if (options.survey && dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) {
+    say("this machine has no CUDA driver (libcuda.so.1): the program runs, and nothing will be surveyed. Without an "
+        "NVIDIA GPU, record two runs with msda_replay.record and compare them: docs/tutorial/training.md");
+  }
   Signals signals;
   Session session(fallback_folder(options));
   const std::string library = preloadable_path(preload_library(), session.folder());

@@ -73,8 +73,7 @@ void record_survey(const SurveyOptions& options) {
   for (const std::string& word : options.words) command += " " + text::shell_word(word);
   throw Unavailable(
       fmt::format("{}: nothing was surveyed: it launched no kernel, or none could be seen; msda-replay doctor --{} "
-                  "says why. Without an NVIDIA GPU, record two runs with msda_replay.record and compare them: "
-                  "docs/tutorial/training.md",
+                  "says why",
                   options.output, command));
 }
 

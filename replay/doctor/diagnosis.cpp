@@ -148,7 +148,7 @@ void blame_kernels(Check& check, const Observations& seen, int status) {
   }
   blame(check, "the program uses no CUDA driver, and called no function of libmsda",
         "does the test run on a GPU, or is it skipped? Kernels in a process that does not inherit LD_PRELOAD are not "
-        "seen");
+        "seen. On a CPU, record PyTorch's operators from Python: with msda_replay.record(\"x.h5\"): loss.backward()");
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 """msda-replay survey and msda-record --survey, on the stand-in CUDA driver: kernels of each verdict, and what must not happen twice."""
 
+import ctypes.util
 import os
+import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -267,3 +270,17 @@ def test_without_a_survey_nothing_is_run_again(tmp_path):
     """The recorder stands in for memory's functions only in a survey."""
     done = record(SURVEY_CLIENT, options=["-o", tmp_path / "a.h5"])
     assert done.stdout == plain() and not os.path.exists(tmp_path / "a.h5")
+
+
+def test_a_machine_without_a_driver_is_named_before_the_program_runs(tmp_path):
+    """Both programs say the same, and what to type then."""
+    plain = {name: text for name, text in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    if ctypes.util.find_library("cuda"):
+        pytest.skip("this machine has a CUDA driver")
+    program = ["sh", "-c", "echo begun >&2"]
+    for command, status in ([RECORD, "--survey"], 0), ([REPLAY, "survey"], 3):
+        done = subprocess.run([*command, "-o", tmp_path / "a.h5", "--", *program], capture_output=True, text=True, timeout=60, env=plain)
+        assert done.returncode == status, done.stderr
+        before, after = done.stderr.split("begun\n")
+        assert "this machine has no CUDA driver (libcuda.so.1)" in before and "msda_replay.record" in before and "driver" not in after
+        assert set(re.findall(r"msda-replay doctor .*?'echo begun >&2'", after)) == {f"msda-replay doctor -- {shlex.join(program)}"}
