@@ -129,7 +129,8 @@ constexpr Row kRows[] = {
 }  // namespace
 
 Origin origin_of(std::string_view kernel) {
-  constexpr std::array kNames = {"at::native", "at6native", "aten::", "vision::ops", "6vision3ops", "cudnn"};
+  constexpr std::array kNames = {
+      "at::native", "at6native", "aten::", "torchvision::", "vision::ops", "6vision3ops", "cudnn"};
   const bool is_pytorch =
       std::ranges::any_of(kNames, [&](const char* name) { return kernel.find(name) != kernel.npos; });
   return is_pytorch ? Origin::kPyTorch : Origin::kOther;

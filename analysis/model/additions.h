@@ -77,11 +77,16 @@ class Additions {
   virtual double start(int64_t /*flat*/, double before) const { return before; }
 };
 
-// Returns what is known of the kernel. A call that was recorded as an operator of PyTorch's, "aten::index_put", may
-// have run on a CPU or a GPU, in one thread or in many.
+// Returns whether the kernel's name is that of an operator, "aten::index_put": recorded from Python, its call may have
+// run on a CPU or a GPU, in one thread or in many.
+inline bool is_operator_of_pytorch(std::string_view kernel) {
+  return kernel.starts_with("aten::") || kernel.starts_with("torchvision::");
+}
+
+// Returns what is known of the kernel.
 inline KnownAdditions known_additions(const Additions& additions, std::string_view kernel) {
   KnownAdditions known = additions.known(kernel);
-  if (kernel.starts_with("aten::") || kernel.starts_with("torchvision::"))
+  if (is_operator_of_pytorch(kernel))
     known.text = "recorded as an operator of PyTorch's: which threads add what is not known";
   return known;
 }

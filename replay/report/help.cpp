@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/causes/help.h"
+#include "analysis/model/additions.h"
 #include "replay/own/own_operator.h"
 
 namespace msda::replay {
@@ -55,7 +56,7 @@ GroupHelp help_for(const Group& group, const InvocationResult& result) {
     return fmt::format(fmt::runtime(text), fmt::arg("type", kind),
                        fmt::arg("atol", fmt::format("{:.2g}", rounded_up(largest_bound(group, result)))),
                        fmt::arg("rtol", fmt::format("{:g}", result.tolerance ? result.tolerance->rtol : 0)),
-                       fmt::arg("devices", kernel.find("aten::") == 0 ? "(\"cpu\", \"cuda\")" : ""));
+                       fmt::arg("devices", analysis::is_operator_of_pytorch(kernel) ? "(\"cpu\", \"cuda\")" : ""));
   };
   GroupHelp filled_help = {filled(help.text), filled(help.type), help.shows_stages && !is_defined};
   if (filled_help.type.empty() && is_defined) {

@@ -45,6 +45,7 @@ def check_groups(call):
 
 @pytest.mark.parametrize("kernel, typed", [
     ("aten::a_sum", 'with msda_replay.torch.deterministic(("cpu", "cuda")): loss.backward()'),
+    ("torchvision::a_sum", 'with msda_replay.torch.deterministic(("cpu", "cuda")): loss.backward()'),
     ("_ZN2at6native9a_kernelE", "with msda_replay.torch.deterministic(): loss.backward()"),
     ("a_kernel", None),
 ])
