@@ -181,6 +181,14 @@ void add_inversions(const OrderReport& report, Lines& lines) {
   }
 }
 
+// Returns how many pixels with several additions received them in the order of the samples.
+int64_t in_order(const OrderReport& report) {
+  return std::ranges::count_if(report.targets, [](const TargetOrder& target) {
+    const auto& order = target.result.order;
+    return target.result.fit == OrderFit::kFound && order.size() > 1 && std::ranges::is_sorted(order);
+  });
+}
+
 std::string sums_text(const analysis::SumType& sums) {
   const std::string in = msda_dtype_name(sums.sum);
   return sums.sum == sums.stored ? in : fmt::format("{}, rounded to {} at the end", in, msda_dtype_name(sums.stored));
@@ -210,9 +218,12 @@ void add_arithmetic(const FoundOrders& found, Lines& lines) {
         arithmetic.fits, arithmetic.tried);
     return;
   }
-  lines.add("  arithmetic: {}, {}, in {}; sums in {}: explains {} of {} pixels with few additions",
-            arithmetic.product.name, arithmetic.factors.name, msda_dtype_name(arithmetic.factors.type),
-            sums_text(arithmetic.sums), arithmetic.fits, arithmetic.tried);
+  const std::string fits =
+      arithmetic.tried == 0
+          ? "as the kernel's is known to be; no pixel has few enough additions to check it"
+          : fmt::format("explains {} of {} pixels with few additions", arithmetic.fits, arithmetic.tried);
+  lines.add("  arithmetic: {}, {}, in {}; sums in {}: {}", arithmetic.product.name, arithmetic.factors.name,
+            msda_dtype_name(arithmetic.factors.type), sums_text(arithmetic.sums), fits);
 }
 
 }  // namespace
@@ -241,8 +252,13 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
   if (!quiet) add_arithmetic(found, lines);
   if (!quiet) lines.append(to_text(found.atomics, 2));
   if (!found.report.arithmetic.found) return lines;
-  lines.add("  one order gives every recorded bit: {} of {}; of those with 1 to 15 additions {} of {}",
-            counts.explained, counts.elements, counts.explained_to_15, counts.with_1_to_15);
+  lines.add("  one order gives every recorded bit: {} of {}{}", counts.explained, counts.elements,
+            counts.with_1_to_15 == 0 ? ""
+                                     : fmt::format("; of those with 1 to 15 additions {} of {}", counts.explained_to_15,
+                                                   counts.with_1_to_15));
+  if (const int64_t kept = in_order(found.report); kept > 0 && !quiet) {
+    lines.add("  it is that of the {} numbers, as one thread adds them: {}", found.report.index_name, kept);
+  }
   if (quiet && counts.impossible == 0) return lines;
   lines.add("  it is the only order: {}", counts.unique);
   lines.add(

@@ -112,6 +112,21 @@ def test_too_many_additions_are_said_to_be(replay):
     assert "at most 15 additions, and none has so few" in text and "Of the 0 pixels" not in text
 
 
+def test_an_order_of_many_additions_is_named(replay, tmp_path, rng):
+    """50 to an element: too many to try all orders, and yet it is seen that one thread may have added them."""
+    index, source = np.repeat(np.arange(6), 50), rng.standard_normal((300, 8)).astype(np.float32)
+    for name, rows in ("a", range(300)), ("b", rng.permutation(300)):
+        sums = np.zeros((6, 8), np.float32)
+        for row in rows:
+            sums[index[row]] += source[row]
+        write_capture(tmp_path / f"{name}.h5", Invocation({"index": index, "source": source}, {"sum": sums}, dialect="", kernel="aten::index_add",
+                                                          facts={"reduce": "sum", "dim": 0, "dim_size": 6}))
+    said = "it is that of the source row numbers, as one thread adds them"
+    text = replay("order", tmp_path / "a.h5", expect=0).words
+    assert f"one order gives every recorded bit: 6 of 6 {said}: 6 " in text and "no pixel has few enough additions to check it" in text
+    assert said not in replay("order", tmp_path / "b.h5", expect=0).words
+
+
 @pytest.mark.parametrize("kind", ["lost", "doubled"])
 def test_lost_and_doubled_addends_are_named(replay, tmp_path, rng, kind):
     problem = Problem(rng)
