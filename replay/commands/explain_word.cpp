@@ -86,6 +86,8 @@ void print_meanings(const std::vector<ExplainedWord>& meanings) {
     page.blank();
     const size_t begin = word.explanation.find_first_not_of('\n'), last = word.explanation.find_last_not_of('\n');
     if (begin != word.explanation.npos) print_markdown(word.explanation.substr(begin, last + 1 - begin), page);
+    page.blank();
+    page.line("next: " + word.type);
   }
   print_raw(page.text());
 }
@@ -117,6 +119,7 @@ int run_explain(const ExplainOptions& options) {
       json["words"].push_back({{"name", word.name},
                                {"meant_as", word.meant_as},
                                {"address", word.address},
+                               {"type", word.type},
                                {"explanation", word.explanation}});
     }
     write_json(options.json, "explain", json);

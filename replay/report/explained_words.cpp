@@ -96,21 +96,27 @@ std::string as_list(const std::string& text) {
   return list;
 }
 
-void add_sections(std::string_view page, const char* meant_as, const char* file, std::vector<ExplainedWord>& words) {
+// What the words of a page or of a table are, and a line to type.
+struct Kind {
+  const char *file, *meant_as, *type;
+};
+
+void add_sections(std::string_view page, const Kind& kind, std::vector<ExplainedWord>& words) {
   for (const Section& section : sections_of(page)) {
     if (!is_name(section.title)) continue;
-    words.push_back(
-        {section.title, meant_as, fmt::format("{}#{}", file, section.title), without_links(as_list(section.text))});
+    words.push_back({section.title, kind.meant_as, fmt::format("{}#{}", kind.file, section.title), kind.type,
+                     without_links(as_list(section.text))});
   }
 }
 
 std::string anchor_of(std::string title) {
+  std::erase(title, '`');
   for (char& c : title) c = c == ' ' ? '-' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return title;
 }
 
 // Adds the rows of the table in a section: of code words, "`a`, `b`, for the kind `c`" names the first two.
-void add_rows(const Section& section, const char* meant_as, const char* file, std::vector<ExplainedWord>& words) {
+void add_rows(const Section& section, const Kind& kind, std::vector<ExplainedWord>& words) {
   const auto table = table_in(section.text);
   for (size_t row = 1; row < table.size(); ++row) {
     const auto& cells = table[row];
@@ -125,7 +131,8 @@ void add_rows(const Section& section, const char* meant_as, const char* file, st
       const size_t end = std::min(names.find(", ", at), names.size());
       std::string name = names.substr(at, end - at);
       std::erase(name, '`');
-      words.push_back({name, meant_as, fmt::format("{}#{}", file, anchor_of(section.title)), without_links(text)});
+      words.push_back({name, kind.meant_as, fmt::format("{}#{}", kind.file, anchor_of(section.title)), kind.type,
+                       without_links(text)});
       at = end + 2;
     }
   }
@@ -133,16 +140,22 @@ void add_rows(const Section& section, const char* meant_as, const char* file, st
 
 std::vector<ExplainedWord> read_pages() {
   std::vector<ExplainedWord> words;
-  add_sections(kCausesPage, "cause of a finding", "docs/causes.md", words);
-  const auto add = [&](std::string_view page, const char* file, const char* title, const char* meant_as) {
+  add_sections(kCausesPage, {"docs/causes.md", "cause of a finding", "msda-replay run CAPTURE"}, words);
+  const auto add = [&](std::string_view page, std::string_view title, const Kind& kind) {
     for (const Section& section : sections_of(page)) {
-      if (title == nullptr || section.title == title) add_rows(section, meant_as, file, words);
+      if (section.title == title) add_rows(section, kind, words);
     }
   };
-  add(kSurveyPage, "docs/survey.md", "Verdicts", "verdict of a survey");
-  add(kTrailPage, "docs/trail.md", "Kinds", "kind of a divergence of trails");
-  add(kTrailPage, "docs/trail.md", "Causes", "cause of a divergence of trails");
-  add(kGlossaryPage, "docs/glossary.md", nullptr, "term");
+  constexpr const char *kSurvey = "docs/survey.md", *kTrail = "docs/trail.md", *kGlossary = "docs/glossary.md",
+                       *kDiff = "msda-replay diff A.h5 B.h5";
+  add(kSurveyPage, "Verdicts", {kSurvey, "verdict of a survey", "msda-replay survey -- COMMAND"});
+  add(kTrailPage, "Kinds", {kTrail, "kind of a divergence of trails", kDiff});
+  add(kTrailPage, "Causes", {kTrail, "cause of a divergence of trails", kDiff});
+  add(kGlossaryPage, "Names of operators", {kGlossary, "operator", "msda-replay run CAPTURE"});
+  add(kGlossaryPage, "What `diff` names", {kGlossary, "what diff names", kDiff});
+  for (const char* title : {"Recording", "Operators", "Explaining"}) {
+    add(kGlossaryPage, title, {kGlossary, "term", "msda-replay explain"});
+  }
   return words;
 }
 

@@ -68,8 +68,18 @@ def test_an_explanation_is_the_pages_section():
     section = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", section)
     (found,) = words("cell_boundary")
     assert found["explanation"].split() == section.split()
-    shown = explain("cell_boundary").stdout
-    assert shown.split()[-30:] == section.split()[-30:]
+    shown, _, typed = explain("cell_boundary").stdout.rpartition("\nnext: ")
+    assert shown.split()[-30:] == section.split()[-30:] and typed == found["type"] + "\n"
+
+
+def test_operators_and_the_words_of_diff_are_explained():
+    """All operators, each with how to record it, and each section that the JSON of diff has."""
+    named = {found["name"]: found for found in words() if found["meant_as"] == "operator"}
+    assert set(named) == {path.parent.name for path in (SOURCE / "analysis" / "operators").glob("*/schema.json")}
+    assert all(re.search(r"is recorded by: `(msda-record |with msda_replay\.record)", found["explanation"]) for found in named.values())
+    sections = set(re.findall(r'"\^\(([a-z_|]+(?:/\.\*)?[a-z_|]*)\)\$"', (SOURCE / "docs" / "diff.schema.json").read_text()))
+    names = {name for section in sections for name in section.split("|")} - {"results/.*"}
+    assert {"inputs", "seeds"} < names and names == {found["name"] for found in words() if found["meant_as"] == "what diff names"}
 
 
 @pytest.mark.parametrize("cause", admitted("run", "ill_conditioned"))
