@@ -1,5 +1,5 @@
 """interpolate in mode nearest from 14 to 46 pixels, on a GPU: which output pixels read a pixel, and which its gradient adds up. Writes
-nearest.h5, with the gradient by a CPU as the reference."""
+a capture, if its name is given, with the gradient by a CPU as the reference."""
 
 import sys
 
@@ -25,9 +25,10 @@ read, count = passes("cuda", 14, 46, torch.ones(1, 1, 46))
 print("output pixels that read a pixel:", read.tolist())
 print("its gradient, of ones:          ", count.flatten().int().tolist())
 gradients = {device: passes(device, 14, 46, grad_output)[1] for device in ("cuda", "cpu")}
-save_call("nearest.h5", operator="interpolate", grad_output=grad_output, observed_grad_input=gradients["cuda"],
-          reference_grad_input=gradients["cpu"], mode="nearest", input_width=14, atol=1e-5, rtol=1e-5,
-          kernel=f"at::native::upsample_nearest1d_backward_out_frame, torch {torch.__version__}")
+if len(sys.argv) > 1:
+    save_call(sys.argv[1], operator="interpolate", grad_output=grad_output, observed_grad_input=gradients["cuda"],
+              reference_grad_input=gradients["cpu"], mode="nearest", input_width=14, atol=1e-5, rtol=1e-5,
+              kernel=f"at::native::upsample_nearest1d_backward_out_frame, torch {torch.__version__}")
 sizes = [(small, large) for small in range(1, 65) for large in range(1, 129)]
 wrong = 0
 for small, large in sizes:

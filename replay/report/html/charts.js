@@ -108,7 +108,8 @@ function drawMap(map, isWide) {
           Array.from({ length: SHADES }, (_, i) => path(`q${i + 1}`, `M${i} .5h1`))),
         make("span", general(most, 2))),
       map.worst != null && `largest ${general(map.worst_difference, 3)} at ${placeOfBin(map, map.worst)}`,
-      largest.some((x) => !isNumber(x)) && (map.worst != null ? "; also NaN or infinite" : "NaN or infinite")));
+      largest.some((x) => !isNumber(x)) && (map.worst != null ? "; also NaN or infinite" : "NaN or infinite"),
+      largest.some((x) => x === 0) && "; no difference where there is no colour"));
   return figure;
 }
 
