@@ -38,6 +38,8 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   InvocationResult result;
   result.invocation = pairing.invocation(id);
   result.notes = pairing.notes(id);
+  const auto& texts = result.invocation.facts.texts;
+  if (const auto roles = texts.find("roles"); roles != texts.end()) result.notes.push_back(roles->second);
   report("reading");
   const LoadedCall loaded(options, reader, result.invocation);
   result.call = loaded.call().outline();

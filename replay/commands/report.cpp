@@ -333,6 +333,10 @@ Json take_surveys(std::vector<Outcome>& outcomes) {
 
 int write_reports(const ReportOptions& options, const Ranks& ranks) {
   const fs::path folder = options.output, index = folder / "index.html";
+  if (folder.extension() == ".html") {
+    throw BadInput(
+        fmt::format("-o {}: of several captures report makes a folder of pages; give a folder's name", options.output));
+  }
   if (!options.stress_json.empty()) throw BadInput("--stress-json: it is of one capture; here are several");
   std::error_code failed;
   fs::create_directories(folder, failed);

@@ -107,8 +107,9 @@ void add_run_command(CLI::App& app, int& status) {
       app, status, "run", "Replay, compare, and explain what is out of tolerance (the main job)", run_captures);
   add_captures(command, options);
   add_replay(command, options);
-  command.add_flag("--verbose", options.verbose,
-                   "Print every invocation, the tables of comparisons, and more examples");
+  command
+      .add_flag("--verbose", options.verbose, "Print every invocation, the tables of comparisons, and more examples")
+      ->excludes("--quiet");
   command.add_option("--save-replays", options.save_replays, "Write the gradients of every replay into a new capture")
       ->type_name("FILE");
   command.add_option("--color", options.colour, "When to print in colours")

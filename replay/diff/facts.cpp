@@ -29,6 +29,7 @@ bool decides_nothing(std::string_view section, std::string_view name) {
       {"launch", "unwritten"},            // a survey's finding
       {"launch", "unwritten_left_out"},
       {"launch", "minimized_from"},
+      {"launch", "roles"},
       {"launch", "source_line"},
   };
   return std::ranges::find(kNotes, std::pair(section, name)) != std::end(kNotes);

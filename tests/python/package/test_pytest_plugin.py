@@ -376,6 +376,9 @@ def test_the_headline_says_whose_side_is_whose(session):
     whose = "The recorded grad_value is the test's `desired`, the reference its `actual`."
     assert says["test_new_kernel"].endswith(whose) and "`" not in says["test_as_usual"]
     assert whose in " ".join(done.out.split())
+    for test, is_said in ("new_kernel", True), ("as_usual", False):  # and so of the capture alone
+        run = subprocess.run([REPLAY, "run", done.folder / "msda-captures" / f"test_it.py-test_{test}.h5"], capture_output=True, text=True)
+        assert run.returncode == 1 and (f"note: {whose} " in " ".join(run.stdout.split())) == is_said
 
 
 def test_marker(session):

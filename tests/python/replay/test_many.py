@@ -161,6 +161,14 @@ def test_verify(replay, captures):
     assert "inputs/value" in done.err and "b.h5: 1 of " in done.err
 
 
+def test_flags_that_contradict_each_other_are_refused(replay, captures, tmp_path):
+    folder, _ = captures
+    for command in ("run", "stress"):
+        assert "--quiet excludes --verbose" in replay(command, folder, "--quiet", "--verbose", expect=2).err
+    refused = replay("report", folder, "-o", tmp_path / "r.html", expect=2)
+    assert "give a folder's name" in refused.err and not (tmp_path / "r.html").exists()
+
+
 def test_orders_are_added_up(replay, captures, tmp_path):
     folder, _ = captures
     each = [replay("order", folder / f"{name}.h5", "--json", "-", expect=0).json["summary"] for name in "abcd"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import jsonschema
 import pytest
@@ -22,6 +23,17 @@ def stress(replay):
         return result
 
     return run
+
+
+def test_tolerances_that_say_nothing_new_are_not_printed(replay, stress):
+    """Where no run fails with a tolerance, none does with a looser one; the JSON has them all."""
+    capture = SOURCE / "docs" / "findings" / "embedding_on_a_cpu.h5"
+    text = replay("stress", capture, "--runs", 3, "--curve-runs", 3, "--seed", 1, expect=0).out
+    for name in ("atol", "rtol"):
+        (rows,) = re.findall(rf"^With another {name}\n((?:  .*\n)+)", text, re.M)
+        points = stress(capture, "--runs", 3, "--seed", 1, curve_runs=3)["curve"][name]
+        passing = [f"{point[name]:g}" for point in points if point["failures"] == 0]
+        assert len(passing) > 4 and sum(row.split()[0] in passing for row in rows.splitlines()) == 1
 
 
 def test_inputs_are_recognized(recorded, stress):

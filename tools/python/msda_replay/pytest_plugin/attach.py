@@ -4,7 +4,7 @@ import itertools
 import os
 import shutil
 from dataclasses import dataclass, field
-from typing import Dict, List, Set, Tuple
+from typing import List, Set, Tuple
 
 import h5py
 import numpy as np
@@ -82,13 +82,19 @@ class Attached:
 
     by: List[str] = field(default_factory=list)
     otherwise_judged: Set[Tuple[int, str]] = field(default_factory=set)
-    swapped: Dict[str, Tuple[str, str]] = field(default_factory=dict)  # tensors recorded as what a test expects: its two names
+    whose: List[str] = field(default_factory=list)  # sentences, of tensors recorded as what a test expects
 
     def headline(self, verdict):
         """Returns the verdict, which speaks of the recorded kernel and of the reference, and whose they are where that is not obvious."""
-        whose = [f"The recorded {tensor} is the test's `{expected}`, the reference its `{actual}`."
-                 for tensor, (actual, expected) in self.swapped.items()]
-        return " ".join([verdict, *whose]) if verdict else verdict
+        return " ".join([verdict, *self.whose]) if verdict else verdict
+
+    def note_roles(self, call, tensor, names):
+        """Says whose result is whose, in the capture, too: `run` prints it."""
+        actual, expected = names
+        whose = f"The recorded {tensor} is the test's `{expected}`, the reference its `{actual}`."
+        call.group.attrs["roles"] = " ".join(filter(None, (call.group.attrs.get("roles", ""), whose)))
+        if whose not in self.whose:
+            self.whose.append(whose)
 
 
 def attach(path, comparisons, marker):
@@ -145,7 +151,7 @@ def _attach_one(calls, comparison, marker, attached):
             name, layout = found
             if _add(call, name, layout, expected, comparison, calls, marker, attached.otherwise_judged):
                 if observed is not arrays[0]:
-                    attached.swapped.setdefault(name, comparison.names)
+                    attached.note_roles(call, name, comparison.names)
                 return True
     return False
 

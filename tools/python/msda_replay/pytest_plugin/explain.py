@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+import textwrap
 from dataclasses import dataclass, field
 from typing import Dict, List, Tuple
 
@@ -40,6 +41,11 @@ def command(path, start):
     relative = os.path.relpath(path, start)
     shown = str(path) if relative.startswith("..") else relative
     return f"{shlex.quote(name_in_shell('msda-replay'))} run {shlex.quote(shown)}"
+
+
+def wrapped(text, width=80):
+    """Returns the text in lines of so many columns. Names and numbers are not divided."""
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def explain(path):

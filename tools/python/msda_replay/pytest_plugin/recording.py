@@ -11,7 +11,7 @@ from typing import Any, Deque, Dict, List
 import pytest
 
 from . import files
-from .explain import command, explain
+from .explain import command, explain, wrapped
 from .recorder import RecorderError, TooSlowError
 from .settings import marker_of
 
@@ -270,7 +270,7 @@ class TestRecording:
                          "not by allclose; or give @pytest.mark.msda(atol=..., rtol=...)")
         lines.append(opens)
         self.note(item, report, path, explanation, opens)
-        report.sections.append(("msda-replay", "\n".join(lines)))
+        report.sections.append(("msda-replay", "\n".join(map(wrapped, lines[:-1])) + f"\n{opens}"))
         if explanation.headline:
             from .attach import note_verdict
 
@@ -281,7 +281,7 @@ class TestRecording:
         self.kept = True
         attempt = self.attempt(item)
         report.msda = {"capture": str(path), "headline": explanation.headline or f"not explained: {explanation.trouble}",
-                       "finding": explanation.finding, "command": opens, "attempt": attempt}
+                       "command": opens, "attempt": attempt}
         properties = [("msda_capture", str(path))]
         if explanation.headline:
             properties.append(("msda_verdict", explanation.headline))

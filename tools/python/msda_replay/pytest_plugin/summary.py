@@ -3,14 +3,13 @@
 import collections
 import os
 import shutil
-import textwrap
 from typing import Dict, Iterator, Tuple
 
 import pytest
 
 from ..operator_rows import ROWS
 from . import files
-from .explain import command, explain
+from .explain import command, explain, wrapped
 
 _Line = Tuple[str, Dict[str, bool]]  # and its markup
 
@@ -64,9 +63,10 @@ class Summary:
         path = files.keep(path, self.settings.directory, files.name_of(nodeid, 0))
         explanation, opens = explain(path), command(path, self.config.invocation_params.dir)
         headline = explanation.headline or f"not explained: {explanation.trouble}"
-        report.msda = {"capture": str(path), "headline": headline, "finding": explanation.finding, "command": opens, "attempt": 0}
+        report.msda = {"capture": str(path), "headline": headline, "command": opens, "attempt": 0}
         report.user_properties.append(("msda_capture", str(path)))
-        report.sections.append(("msda-replay", "\n".join(filter(None, (headline, explanation.finding, opens)))))
+        said = [wrapped(text) for text in (headline, explanation.finding) if text]
+        report.sections.append(("msda-replay", "\n".join([*said, opens])))
 
     def adopt_earlier_sessions(self):
         """Keeps what pytests left behind that were killed while they recorded into the same folder."""
@@ -106,9 +106,8 @@ class Summary:
             attempt = f" (attempt {kept['attempt']})" if kept["attempt"] else ""
             color = {"yellow": True} if outcome == "rerun" else {"red": True}
             yield f"{outcome.upper()} {nodeid}{attempt}", color
-            for text in [said for said in (kept["headline"], kept["finding"]) if said]:
-                for line in textwrap.wrap(text, max(width - 2, 40), break_long_words=False, break_on_hyphens=False):
-                    yield f"  {line}", {}
+            for line in wrapped(kept["headline"], max(width - 2, 40)).splitlines():
+                yield f"  {line}", {}
             yield f"  {kept['command']}", {"bold": True}
 
     def lines_of_the_rest(self) -> Iterator[_Line]:
