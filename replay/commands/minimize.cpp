@@ -230,7 +230,7 @@ Lines minimized_text(const Json& json, const MinimizeOptions& options) {
   lines.add_hanging(11, "  from:    {} of invocation {}, against {}", index("recorded_index"), json["invocation"],
                     json["against"]);
   lines.add_hanging(11, "  sizes:   {}", sizes_text(json["sizes"], json["recorded_sizes"]));
-  lines.add_hanging(11, "  images:  {}", images_text(json["images"]));
+  if (!json["images"].empty()) lines.add_hanging(11, "  images:  {}", images_text(json["images"]));
   lines.add("  numbers: {} of {} are neither 0 nor 1", json["numbers"]["neither_0_nor_1"], json["numbers"]["total"]);
   for (const Json& replayed : json["replayed"]) {
     lines.add("  computed again, not recorded: {} of {} elements of {} ({})", replayed["elements"], replayed["total"],

@@ -26,7 +26,7 @@ struct Difference {
   };
   std::optional<Elements> elements = {};
   bool may_decide = false;  // for a note: later numbers, or other programs', may depend on it
-  // Of A's invocation, if it belongs to one; "": not recorded.
+  // A's invocation, if the difference belongs to one; "": not recorded.
   std::string kernel = {}, label = {}, source_line = {};
 };
 

@@ -29,9 +29,10 @@ namespace {
 std::string extent_text(const Extent& extent, const InvocationResult& result) {
   if (extent.is_all()) return {};
   const std::string name = name_of(extent.dimension);
-  const std::string several = text::plural(2, name);
+  const bool is_letter = name.size() == 1;  // as users' own operators name their indices
+  const std::string several = is_letter ? "values of " + name : text::plural(2, name);
   if (extent.is_one()) return result.call->text_of(extent.dimension, extent.first);
-  if (extent.is_range()) return fmt::format("{} {} to {}", several, extent.first, extent.last);
+  if (extent.is_range()) return fmt::format("{} {} to {}", is_letter ? name : several, extent.first, extent.last);
   return fmt::format("{} of {} {}", thousands(extent.distinct), thousands(extent.size), several);
 }
 
@@ -46,7 +47,7 @@ std::string part_text(const Pattern& pattern) {
 
 // Returns the ratio with three digits, or with as many as distinguish it from 1.
 std::string ratio_text(double ratio) {
-  const std::string text = fmt::format("{:.3g}", ratio);
+  const std::string text = fmt::format("{:.3g}", ratio + 0.0);  // -0 becomes 0
   return text == "1" ? fmt::format("{:.7g}", ratio) : text;
 }
 

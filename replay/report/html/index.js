@@ -43,14 +43,15 @@ function drawJoinedSurveys({ kernels }, pageOf) {
 function drawIndex({ joined: { captures, verdict, groups }, surveys, pages, version }) {
   const pageOf = Object.fromEntries(captures.map(({ capture }, i) => [capture, pages[i]]));
   const hasSurveys = captures.some(({ survey }) => survey), hasOthers = captures.some(({ survey }) => !survey);
+  const rows = captures.map((capture, i) => [capture, pages[i]]).sort(([a], [b]) => (a.status === 0) - (b.status === 0));
   drawPage(
     { style: STYLES[verdict.grade], brand: "msda-replay", name: `${captures.length} captures`, chips: gradeChips(verdict),
       headline: verdict.summary },
-    [["captures", "Captures"], ...(hasSurveys ? [["surveys", "What varies"]] : []), ...(hasOthers ? [["findings", "Findings"]] : [])],
-    section("captures", "Captures", scrolled(make("table.captures", captures.map((capture, i) => drawCaptureRow(capture, pages[i]))))),
+    [...(hasSurveys ? [["surveys", "What varies"]] : []), ...(hasOthers ? [["findings", "Findings"]] : []), ["captures", "Captures"]],
     hasSurveys && section("surveys", "What varies", drawJoinedSurveys(surveys, pageOf)),
     hasOthers && section("findings", "Findings", verdict.grade === "good" ? make("p.note.good", "Nothing is out of tolerance.")
       : groups.length === 0 && note("Nothing was found out of tolerance in what could be read and compared."),
     groups.map((group) => drawJoinedGroup(group, pageOf))),
+    section("captures", "Captures", scrolled(make("table.captures", rows.map(([capture, page]) => drawCaptureRow(capture, page))))),
     quiet(`Reported with msda-replay ${version}.`));
 }

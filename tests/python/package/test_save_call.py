@@ -192,3 +192,11 @@ def test_replaces_nothing_unasked(tmp_path, call):
     with pytest.raises(CaptureError, match="exists"):
         save_call(tmp_path / "a.h5", **call)
     save_call(tmp_path / "a.h5", **call, overwrite=True)
+
+
+def test_an_operator_that_is_none_of_these_may_be_ones_own(tmp_path):
+    with pytest.raises(CaptureError, match="operator is 'softmax_scatter', it should be one of .*for one of your own give what @msda_replay.operator"):
+        save_call(tmp_path / "a.h5", operator="softmax_scatter", source=np.ones(3))
+    np.savez(tmp_path / "a.npz", operator="softmax_scatter")  # an archive cannot have one
+    with pytest.raises(CaptureError, match="deform_conv2d$"):
+        import_case(tmp_path / "a.npz", tmp_path / "b.h5")

@@ -81,7 +81,7 @@ def test_labels_are_modules(tmp_path):
 
 
 def test_calls_have_their_lines_of_source(replay, tmp_path):
-    """Also those of a backward pass, so that two gathers in one function can be told apart, wherever the passes begin."""
+    """Also those of a backward pass, which distinguishes two gathers in one function."""
     def forward(rows):
         first = rows[indices(4, 9)]
         second = rows.index_select(0, indices(4, 9))

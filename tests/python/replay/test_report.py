@@ -391,6 +391,16 @@ def right_capture(path, rng):
     return inputs
 
 
+def test_the_index_begins_with_what_was_found(replay, shipped, tmp_path, rng):
+    """Findings come before the captures, and captures without a finding last, whatever their names."""
+    right_capture(tmp_path / "a.h5", rng)
+    shutil.copy(shipped["h200"], tmp_path / "z.h5")
+    replay("report", tmp_path / "a.h5", tmp_path / "z.h5", "-o", tmp_path / "pages", expect=1)
+    text = drawn(tmp_path / "pages" / "index.html")
+    captures = text.split('id="captures"')[1]
+    assert text.index('id="findings"') < text.index('id="captures"') and captures.index("z.h5<") < captures.index("a.h5<")
+
+
 def test_the_index_grades_as_the_pages_do(replay, tmp_path, rng):
     """Data that do not match their digests, and so little that the gradients do."""
     right_capture(tmp_path / "right.h5", rng)

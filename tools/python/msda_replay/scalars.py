@@ -22,7 +22,8 @@ def read_scalar(source, name, valid):
         value = None
     if not is_allowed(value):
         shown = repr(value) if len(repr(value)) <= 100 else "longer or of another kind"
-        source.fail(name, f"is {shown}, it should be {in_words}")
+        own = "; for one of your own give what @msda_replay.operator makes, or its adapter file: docs/own-operators.md"
+        source.fail(name, f"is {shown}, it should be {in_words}{own if name == 'operator' and source.noun == 'the call' else ''}")
     return value
 
 
