@@ -53,6 +53,7 @@ def with_gradient(array, gradient):
 def test_the_blocks_of_a_page(page, names, tmp_path, monkeypatch, demo_capture, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copy(demo_capture, "failure.h5")
+    (tmp_path / "docs").symlink_to(SOURCE / "docs")
     for at, _, block in (block for block in BLOCKS if block[0] == page):
         if re.search(r"\btorch\b", block.replace("torch.testing.assert_close(...)", "").replace('"torch"', "")):
             pytest.importorskip("torch", reason=f"a block of {at.name} needs PyTorch")
