@@ -169,7 +169,7 @@ def test_stages_shows_what_was_recorded(replay, record_problem, rng, how, dtype)
         else:
             assert shown["differs_in"] == []
     text = replay("stages", capture, expect=0).out
-    assert len(re.findall(r"^    recorded +\d+ .*  equal to the replay", text, re.M)) == (
+    assert len(re.findall(r"^    recorded +\d+ .*\n +equal to the replay", text, re.M)) == (
         8 if (how, dtype) == ("summary", np.float16) else 9)
 
 
@@ -199,7 +199,7 @@ def test_stages_of_an_element_beside_the_recorded_ones(replay, record_problem, r
         place = (0, int(query), m, 0, int(point), component[corner], d)
         assert row["values"]["recorded"] == call.stages["value_contributions"][place]
     text = replay("stages", capture, "--element", elements[0], expect=0).out
-    assert re.search(r"stage +of +recorded +msda_triton +grid_sample +float64", text)
+    assert re.search(r"^ +recorded +msda_triton +grid_sample +float64$", text, re.M)
 
 
 def test_recorded_stages_that_drift(replay, record_problem, rng):
@@ -208,8 +208,8 @@ def test_recorded_stages_that_drift(replay, record_problem, rng):
     change_stage(capture, "pixel_coordinates", index, 1)
     out = replay("stages", capture, "--element", "grad_sampling_locations[0,3,1,1,0,1]", expect=0).out
     assert "first drift: pixel_coordinates" in out
-    row = next(line for line in out.splitlines() if re.match(" +pixel_coordinates +y", line))
-    assert f" {call.stages['pixel_coordinates'][index] + 1:.9g} " in row and row.endswith("<- drifts")
+    (row,) = re.findall(r"^    pixel_coordinates, y  <- drifts\n(.*)$", out, re.M)
+    assert f" {call.stages['pixel_coordinates'][index] + 1:.9g} " in row
     (result,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
     drift = {stage["stage"]: stage["recorded"]["from_deterministic"] for stage in result["summary"]}
     assert drift["pixel_coordinates"]["differing"] == 1
@@ -334,7 +334,7 @@ def test_a_disk_without_room(replay, tmp_path, room, with_stages):
     subprocess.run([FLAKY, "--seed", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                    env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))
     out = replay("recover", f"{capture}.spool", "-o", capture, "--stages", "full", expect=0,
-                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))).out
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))).words
     assert f"{2 - with_stages} call" in out and "without stages: no room on the disk for the 15 MiB that they take" in out
     replay("verify", capture, expect=0)
     invocations = read_capture(capture).invocations
