@@ -151,9 +151,9 @@ def test_text(replay, tmp_path):
     call = recorded("3d-float32-bilinear-border-1")
     call.outputs["grad_grid"][0, 1, 2, 3, 2] += 100
     write_capture(tmp_path / "a.h5", call)
-    out = replay("run", tmp_path / "a.h5", expect=1).out
+    out = replay("run", tmp_path / "a.h5", expect=1).words
     for part in ("grid_sample, interpolation bilinear, padding_mode border,", "input 5 x 4 x 6, grid 4 x 3 x 5, bilinear interpolation",
                  "batch 0, slice 1, row 2, column 3, z"):
-        assert part in out.replace("\n", " ").replace("         ", " "), out
+        assert part in out, out
     assert "--element 'grad_grid[0,1,2,3,2]'" in out
     assert "first drift: grad_grid" in replay("stages", tmp_path / "a.h5", expect=0).out

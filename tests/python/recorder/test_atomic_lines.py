@@ -50,7 +50,7 @@ def test_the_line_of_an_inlined_atomic(replay, captured, architecture):
     assert (place["opcode"], place["count"]) == ("RED", 1) and outermost == {"file": str(PROGRAM), "line": ATOMIC_LINE}
     assert [entry["file"].rsplit("/", 1)[1] for entry in inner] == ["sm_20_atomic_functions.hpp"]
     text = replay("show", capture, expect=0).out
-    assert re.search(rf"^    RED at {re.escape(str(PROGRAM))}:{ATOMIC_LINE}, through sm_20_atomic_functions.hpp:\d+$", text, re.M)
+    assert re.search(rf"^    RED at {re.escape(str(PROGRAM))}:{ATOMIC_LINE},\s+through\s+sm_20_atomic_functions.hpp:\d+$", text, re.M)
 
 
 @needs_nvcc
@@ -62,7 +62,7 @@ def test_code_without_atomics_or_without_lines(replay, captured):
 @needs_nvcc
 def test_poison_names_the_line(replay, captured):
     done = replay("run", captured("order_only"), "--mode", "original", "--poison", expect=0, env=on_stand_in())
-    assert f"    RED at {PROGRAM}:{ATOMIC_LINE}, through" in done.out
+    assert f" RED at {PROGRAM}:{ATOMIC_LINE}, through" in done.words
     done = replay("run", captured("order_only"), "--mode", "original", "--poison", "--json", "-", expect=0, env=on_stand_in())
     assert [atomic["lines"][-1]["line"] for atomic in done.json["relaunched"][0]["poison"]["atomics"]] == [ATOMIC_LINE]
 
