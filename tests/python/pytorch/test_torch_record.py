@@ -108,6 +108,13 @@ def test_calls_have_their_lines_of_source(replay, tmp_path):
     assert b"test_torch_record" not in b"".join(map(zipfile.ZipFile(tmp_path / "x.zip").read, zipfile.ZipFile(tmp_path / "x.zip").namelist()))
 
 
+@pytest.mark.parametrize("module, name", [(torch._C._autograd, "_get_sequence_nr"), (torch._C, "_current_autograd_node")])
+def test_calls_have_no_lines_where_pytorch_does_not_say_them(module, name, monkeypatch, tmp_path):
+    monkeypatch.delattr(module, name)
+    _, _, (call,) = recorded(tmp_path / "x.h5", CALLS["rows"][0])
+    assert "source_line" not in call.facts
+
+
 def test_what_is_left_out_is_said(tmp_path):
     def work():
         random(6, 5).index_add(1, indices(5, 40), random(6, 40), alpha=2)

@@ -28,21 +28,29 @@ def _text_of(line: Optional[_Line]) -> str:
     if line is None:
         return ""
     path, number, function = line
-    relative = os.path.relpath(path)
+    try:
+        relative = os.path.relpath(path)
+    except OSError:  # the current folder is gone
+        relative = path
     return f"{path if relative.startswith('..') else relative}:{number} {function}"
 
 
 class SourceLines:
-    """Numbers that autograd gives to its nodes connect the two passes: it counts up before each forward call with a gradient."""
+    """Numbers that autograd gives to its nodes connect the two passes: it counts up before each forward call with a gradient. Functions that
+    only PyTorch itself is meant to call say what they are: where a PyTorch lacks them, calls have no lines."""
 
     def __init__(self) -> None:
         self._next = -1
         self._lines: Dict[int, Optional[_Line]] = {}
+        self._number = getattr(torch._C._autograd, "_get_sequence_nr", None)
+        self._node = getattr(torch._C, "_current_autograd_node", None)
 
     def see(self) -> None:
         """To be called for each operator, before it runs."""
-        number = torch.autograd._get_sequence_nr()
-        if number == self._next or torch._C._current_autograd_node() is not None:
+        if self._number is None or self._node is None:
+            return
+        number = self._number()
+        if number == self._next or self._node() is not None:
             return
         self._next = number
         self._lines[number - 1] = _line_of_caller()
@@ -50,7 +58,9 @@ class SourceLines:
             del self._lines[next(iter(self._lines))]
 
     def of_this_call(self) -> str:
-        node = torch._C._current_autograd_node()
+        if self._node is None:
+            return ""
+        node = self._node()
         if node is None:
             return _text_of(_line_of_caller())
         line = _text_of(self._lines.get(node._sequence_nr()))
