@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "recorder/text/closest.h"
 #include "recorder/text/wrap.h"
@@ -101,9 +103,14 @@ void print_all() {
     page.paragraph({Span(names)}, 2, 2);
     names.clear();
   };
+  std::set<std::string> named;  // of this kind: a word may have two explanations
   for (const ExplainedWord& word : explained_words()) {
-    if (word.meant_as != meant_as) end_kind();
+    if (word.meant_as != meant_as) {
+      end_kind();
+      named.clear();
+    }
     meant_as = word.meant_as;
+    if (!named.insert(word.name).second) continue;
     names += (names.empty() ? "" : ", ") + text::unbroken(word.name);
   }
   end_kind();
