@@ -261,8 +261,8 @@ void report_processes(const std::map<std::string, Report>& reports, const Option
 int run(const Options& options) {
   if (const int error = why_not_startable(options.command[0])) return cannot_start(options.command[0], error);
   if (options.survey && dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) {
-    say("this machine has no CUDA driver (libcuda.so.1): the program runs, and nothing will be surveyed. Without an "
-        "NVIDIA GPU, record two runs with msda_replay.record and compare them: docs/tutorial/training.md");
+    say("no CUDA driver (libcuda.so.1) is found here: unless the program brings one, it runs, and nothing is surveyed. "
+        "Without an NVIDIA GPU, record two runs with msda_replay.record and compare them: docs/tutorial/training.md");
   }
   Signals signals;
   Session session(fallback_folder(options));

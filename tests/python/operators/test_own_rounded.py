@@ -16,7 +16,8 @@ from msda_replay import operator, save_call
 EXAMPLES = {"np": np, "msda_replay": msda_replay}
 for number, example in enumerate(re.findall(r"```python\n(.*?)```", PAGE, re.S)[1:]):
     path = f"own-operators.md, example {number}"
-    exec(compile(example, path, "exec"), EXAMPLES)
+    if "@msda_replay.operator" in example:
+        exec(compile(example, path, "exec"), EXAMPLES)
 
 
 def judged(replay, capture, *arguments, expect):

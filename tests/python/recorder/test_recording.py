@@ -290,7 +290,7 @@ def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
     assert not capture.exists() and stat.S_IMODE(spool.stat().st_mode) == 0o600
     with open(spool, "ab") as file:
         file.write(b"half a frame")
-    out = replay("recover", spool, "-o", recovered, expect=0).out
+    out = replay("recover", spool, "-o", recovered, expect=0).words
     assert "3 invocations" in out and "12 bytes at the end are incomplete" in out
     assert len(read_capture(recovered).invocations) == 3
     replay("recover", spool, "-o", recovered, expect=2)  # exists

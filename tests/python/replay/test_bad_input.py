@@ -192,7 +192,7 @@ def test_capture_without_invocations(replay, tmp_path):
     path = tmp_path / "empty.h5"
     write_capture(path, [])
     expect_line(replay("run", path), 2, "holds no invocations")
-    assert "0 invocations" in replay("list", path, expect=0).out
+    assert "0 invocations" in replay("list", path, expect=0).words
 
 
 def test_empty_tensors(replay, tmp_path, rng):
