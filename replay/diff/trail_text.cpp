@@ -18,7 +18,7 @@ using capture::TrailRow;
 
 constexpr size_t kLabel = 14;          // columns of a label and its indentation
 constexpr size_t kMostParameters = 8;  // that are shown
-constexpr size_t kName = 60;           // columns of a kernel's name
+constexpr size_t kColumnsOfName = 60;  // columns of a kernel's name
 
 void add_labelled(Lines& lines, const char* label, const std::string& text) {
   lines.add_hanging(kLabel, "  {:<{}}{}", label, kLabel - 2, text);
@@ -47,7 +47,7 @@ std::string side_text(const TrailRun& run, const std::vector<size_t>& rows) {
   const TrailRow& row = run.row(at);
   std::string text = where_of(run, at);
   if (rows.size() > 1) text = fmt::format("{} rows from {} on", thousands(std::ssize(rows)), text);
-  text += ": " + what_of(run, at, kName);
+  text += ": " + what_of(run, at, kColumnsOfName);
   if (rows.size() > 1 || (row.flags & TrailRow::kIsDigested) == 0) return text;
   return text + fmt::format(", digest {:016x} of {} bytes", row.digest, thousands(static_cast<int64_t>(row.bytes)));
 }
@@ -136,7 +136,7 @@ std::string place_text(const TrailRun& a, const TrailRun& b, const TrailPart& pa
   const TrailRun& run = part.a.empty() ? b : a;
   const size_t at = part.a.empty() ? part.b.front() : part.a.front();
   return fmt::format("at {} of {}{}: {}", where_of(run, at), thousands(run.launches.back()),
-                     part.a.empty() ? ", in B" : "", what_of(run, at, kName));
+                     part.a.empty() ? ", in B" : "", what_of(run, at, kColumnsOfName));
 }
 
 Lines trail_text(const TrailRun& a, const TrailRun& b, const TrailDifferences& differences) {
