@@ -80,6 +80,20 @@ def test_labels_are_modules(tmp_path):
     ]
 
 
+def test_a_backward_pass_has_the_module_of_its_forward_call(tmp_path):
+    """A module whose input's gradient is not complete yet is not the one that gathered it."""
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.middle = torch.nn.Linear(3, 3)
+
+        def forward(self, rows, first, second):
+            return torch.cat([rows[first], self.middle(rows)[second]])
+
+    _, _, calls = recorded(tmp_path / "x.h5", lambda: Net()(random(4, 3).requires_grad_(), indices(4, 9), indices(4, 9)).sum().backward())
+    assert [(call.kernel, call.facts["label"]) for call in calls] == [("aten::index_put", "Net")] * 2
+
+
 def test_calls_have_their_lines_of_source(replay, tmp_path):
     """Also those of a backward pass, which distinguishes two gathers in one function."""
     def forward(rows):

@@ -52,15 +52,16 @@ class OperatorCalls(TorchDispatchMode):
     that msda-replay knows as `invocations`. `left_out` says how many others were not kept, by their reasons. What goes wrong here is a call
     left out, and never the program's error.
 
-    `label` returns a call's label; no call is kept where it returns None. `max_bytes` bounds what is kept (a quarter of the free memory)."""
+    `label` returns a call's label; no call is kept where it returns None. With `labels_forward` calls of a backward pass have the label of their
+    forward call. `max_bytes` bounds what is kept (a quarter of the free memory)."""
 
     supports_higher_order_operators = True  # torch.cond, for example, would raise an error otherwise
 
-    def __init__(self, label: Callable[[], Optional[str]], max_bytes: Optional[int] = None):
+    def __init__(self, label: Callable[[], Optional[str]], max_bytes: Optional[int] = None, labels_forward: bool = False):
         super().__init__()
-        self._label, self._max_bytes = label, max_bytes
+        self._max_bytes = max_bytes
         self._describe = all_calls()
-        self._source_lines = SourceLines()
+        self._source_lines = SourceLines(label, labels_forward)
         self._lock = threading.Lock()  # backward passes run in threads of their own
         self.clear()
 
@@ -124,7 +125,7 @@ class OperatorCalls(TorchDispatchMode):
     def _begin(self, func, describe, types, args, kwargs):
         name = func._schema.name
         try:
-            label = self._label()
+            label, source_line = self._source_lines.of_this_call()
             if label is None:
                 return None
             # Before anything is computed of the tensors: a graph that is captured must not get more nodes.
@@ -142,7 +143,7 @@ class OperatorCalls(TorchDispatchMode):
                 raise Refused(reason)
             copies = {key: _copied(tensor) for key, tensor in described.inputs.items()}
             before = {key: _copied(tensor) for key, tensor in described.before.items()}
-            of_program = {"label": label, "source_line": self._source_lines.of_this_call()}
+            of_program = {"label": label, "source_line": source_line}
             return name, of_program, described, copies, before
         except Refused as refused:
             self._leave_out(name, str(refused))

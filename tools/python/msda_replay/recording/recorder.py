@@ -18,7 +18,7 @@ class Recorder:
         self._path, self._overwrite = path, overwrite
         self._seed = torch.initial_seed()
         self._modules = ModuleTracker()
-        self.seen = OperatorCalls(self._label, max_bytes)
+        self.seen = OperatorCalls(self._label, max_bytes, labels_forward=True)
 
     def begin(self) -> None:
         self._modules.__enter__()

@@ -3,7 +3,7 @@ forward call whose gradient they compute, if that ran while calls were recorded.
 
 import os
 import sys
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 
@@ -36,12 +36,14 @@ def _text_of(line: Optional[_Line]) -> str:
 
 
 class SourceLines:
-    """Numbers that autograd gives to its nodes connect the two passes: it counts up before each forward call with a gradient. Functions that
-    only PyTorch itself is meant to call say what they are: where a PyTorch lacks them, calls have no lines."""
+    """What of the program a call comes from: the line, and what `label` returns. With `labels_forward` a backward pass has the label of the
+    forward call. Numbers that autograd gives to its nodes connect the two passes: it counts up before each forward call with a gradient.
+    Functions that only PyTorch itself is meant to call say what they are: where a PyTorch lacks them, calls have no lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: Callable[[], Optional[str]], labels_forward: bool) -> None:
+        self._label, self._labels_forward = label, labels_forward
         self._next = -1
-        self._lines: Dict[int, Optional[_Line]] = {}
+        self._forward: Dict[int, Tuple[Optional[_Line], Optional[str]]] = {}
         self._number = getattr(torch._C._autograd, "_get_sequence_nr", None)
         self._node = getattr(torch._C, "_current_autograd_node", None)
 
@@ -53,15 +55,18 @@ class SourceLines:
         if number == self._next or self._node() is not None:
             return
         self._next = number
-        self._lines[number - 1] = _line_of_caller()
-        if len(self._lines) > _MOST:
-            del self._lines[next(iter(self._lines))]
+        self._forward[number - 1] = _line_of_caller(), self._label() if self._labels_forward else None
+        if len(self._forward) > _MOST:
+            del self._forward[next(iter(self._forward))]
 
-    def of_this_call(self) -> str:
-        if self._node is None:
-            return ""
+    def of_this_call(self) -> Tuple[Optional[str], str]:
+        """Returns the label, which is None if calls are not to be recorded, and the line's text."""
+        label = self._label()
+        if self._node is None or label is None:
+            return label, ""
         node = self._node()
         if node is None:
-            return _text_of(_line_of_caller())
-        line = _text_of(self._lines.get(node._sequence_nr()))
-        return f"backward pass of {line}" if line else ""
+            return label, _text_of(_line_of_caller())
+        line, of_forward = self._forward.get(node._sequence_nr(), (None, None))
+        text = _text_of(line)
+        return of_forward or label, f"backward pass of {text}" if text else ""
