@@ -145,7 +145,8 @@ Json list_one(const Options& options) {
   json["invocations"] = Json::array();
   Lines lines;
   lines.add("{}: {}, written {} by msda-replay {}", text::unbroken(path),
-            text::counted(std::ssize(reader.invocation_ids()), "invocation"), reader.created(), reader.tool_version());
+            text::unbroken(text::counted(std::ssize(reader.invocation_ids()), "invocation")), reader.created(),
+            reader.tool_version());
   if (const auto launches = reader.trail_launches()) {
     json["trail"] = {{"launches", *launches}};
     lines.add("{}", trail_line(path, *launches));

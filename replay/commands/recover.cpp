@@ -48,7 +48,7 @@ int run_recover(const RecoverOptions& options) {
     left_out += fmt::format(", {} bytes at the end are incomplete", builder.trailing_bytes());
   }
   Lines lines;
-  lines.add("{}: {}{}", options.output, recovered, left_out);
+  lines.add("{}: {}{}", options.output, text::unbroken(recovered), left_out);
   for (const auto& [kernel, calls] : builder.stageless()) {
     lines.add("{} of {} without stages: {}", text::counted(calls.count, "call"), kernel, calls.why);
   }

@@ -13,8 +13,8 @@ namespace msda::replay {
 namespace {
 
 // A seed shows in the inputs, if it matters.
-bool may_explain(const Difference& note, const Difference& first) {
-  const bool is_before = !note.invocations || note.invocations <= first.invocations;
+bool may_explain(const Difference& note, const Difference& call) {
+  const bool is_before = !note.invocations || note.invocations <= call.invocations;
   return is_before && note.may_decide && note.section != "seeds" && note.section != "arguments";
 }
 
@@ -27,7 +27,24 @@ Advice advice_on_inputs(bool is_probe) {
           "torch.Generator; run with PYTHONHASHSEED=0 in the environment"};
 }
 
+bool may_be_explained(const Differences& differences, const Difference& call) {
+  return std::ranges::any_of(differences.notes, [&](const Difference& note) { return may_explain(note, call); });
+}
+
 }  // namespace
+
+std::vector<const Difference*> calls_that_vary(const Differences& differences) {
+  std::vector<const Difference*> calls;
+  const auto end_of_all = differences.found.end();
+  for (auto call = differences.found.begin(); call != end_of_all;) {
+    const auto is_of_call = [&](const Difference& entry) { return entry.invocations == call->invocations; };
+    const auto end = std::find_if_not(call, end_of_all, is_of_call);
+    const bool are_outputs = std::all_of(call, end, [](const Difference& entry) { return entry.section == "outputs"; });
+    if (call->invocations && are_outputs && !may_be_explained(differences, *call)) calls.push_back(&*call);
+    call = end;
+  }
+  return calls;
+}
 
 std::optional<Advice> advice_on(const Differences& differences, const std::string& a) {
   if (differences.found.empty()) return std::nullopt;
@@ -39,9 +56,7 @@ std::optional<Advice> advice_on(const Differences& differences, const std::strin
     return advice;
   }
   if (first.section != "outputs") return std::nullopt;
-  if (std::ranges::any_of(differences.notes, [&](const Difference& note) { return may_explain(note, first); })) {
-    return std::nullopt;
-  }
+  if (may_be_explained(differences, first)) return std::nullopt;
   Advice advice;
   advice.why = "its inputs are equal, so this call varies from run to run: often by the order in which it adds";
   if (const Remedy* const remedy = remedy_for(text::demangled(first.kernel))) {

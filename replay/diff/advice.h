@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "replay/diff/differences.h"
 
@@ -15,6 +16,10 @@ struct Advice {
   std::string command;  // what to type next; empty: `next` says what to do
   std::string next;
 };
+
+// Returns the first difference of each call that varies by itself: its inputs are equal and its outputs are not, and
+// nothing else is known that may be why.
+std::vector<const Difference*> calls_that_vary(const Differences& differences);
 
 // Returns advice if the first call that differs has other inputs, or if it varies by itself: its inputs are equal, and
 // nothing else is known that may have changed its outputs. `a` is the capture A, as the user named it.

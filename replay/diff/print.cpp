@@ -29,11 +29,14 @@ constexpr size_t kMostShown = 12;
 
 std::string shown(const std::string& text) { return text.empty() ? "(not there)" : text; }
 
+std::string where_of_call(const Difference& difference) {
+  const auto [a, b] = *difference.invocations;
+  return a == b ? fmt::format("invocation {}", a) : fmt::format("invocations {} and {}", a, b);
+}
+
 std::string where(const Difference& difference) {
   if (!difference.invocations) return difference.section;
-  const auto [a, b] = *difference.invocations;
-  const std::string ids = a == b ? fmt::format("invocation {}", a) : fmt::format("invocations {} and {}", a, b);
-  return fmt::format("{}, {}", ids, difference.section);
+  return fmt::format("{}, {}", where_of_call(difference), difference.section);
 }
 
 // Returns what the invocation is: "aten::index_put, Sequential.0, train.py:12 forward". Empty if nothing is known of
@@ -134,6 +137,23 @@ SortedNotes sorted_notes(const Differences& differences) {
   return sorted;
 }
 
+// Names the calls that do not only follow from the first one.
+void add_that_vary(Lines& lines, const Differences& differences) {
+  constexpr size_t kMostNamed = 4;
+  size_t more = 0, named = 0;
+  for (const Difference* first : calls_that_vary(differences)) {
+    if (first->invocations == differences.found.front().invocations) continue;
+    const std::string call = call_of(*first);
+    if (++named > kMostNamed) {
+      ++more;
+    } else {
+      lines.add("  {}{} varies by itself, too: its inputs are equal", where_of_call(*first),
+                call.empty() ? "" : fmt::format(", {},", call));
+    }
+  }
+  if (more > 0) lines.add("  {} more vary by themselves; --json has all", counted(more, "invocation"));
+}
+
 // Shows two calls that differ: what comes after the first one mostly follows from it.
 void add_found(Lines& lines, const Differences& differences) {
   constexpr size_t kMostCalls = 2;
@@ -155,6 +175,7 @@ void add_found(Lines& lines, const Differences& differences) {
   if (calls.size() > kMostCalls) {
     lines.add("  {} more differ, too; --json has all", counted(std::ssize(calls) - kMostCalls, "invocation"));
   }
+  add_that_vary(lines, differences);
   for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
     if (!ids->empty())
       lines.add("  only in {}: {}, from {} on", name, counted(std::ssize(*ids), "invocation"), ids->front());
@@ -255,6 +276,10 @@ Json differences_json(const std::string& a, const std::string& b, const Differen
   for (const auto& entry : differences.found) json["differences"].push_back(difference_json(entry));
   for (const auto& entry : differences.notes) json["notes"].push_back(note_json(entry));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
+  json["vary_by_themselves"] = Json::array();
+  for (const Difference* call : calls_that_vary(differences)) {
+    json["vary_by_themselves"].push_back({call->invocations->first, call->invocations->second});
+  }
   if (const auto advice = advice_on(differences, a)) {
     json["advice"] = {{"why", advice->why},
                       {"type", advice->type},

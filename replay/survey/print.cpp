@@ -173,10 +173,12 @@ Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kerne
   const auto varying = std::ranges::count_if(kernels, varies, &Surveyed::verdict) - unwritten;
   const int64_t launches = sum_of(kernels, "launches"), surveyed = sum_of(kernels, "surveyed");
   if (varying == 0) {
-    lines.add("{}: none of {} varied, in {}", capture, counted(std::ssize(kernels), "kernel"), launches_text(surveyed));
+    const std::string none = fmt::format("none of {} varied", counted(std::ssize(kernels), "kernel"));
+    lines.add("{}: {}, in {}", capture, text::unbroken(none), launches_text(surveyed));
   } else {
-    lines.add("{}: {} of {} var{}, in {} of {}", capture, varying, counted(std::ssize(kernels), "kernel"),
-              varying == 1 ? "ies" : "y", sum_of(kernels, "varied"), launches_text(surveyed));
+    const std::string some =
+        fmt::format("{} of {} var{}", varying, counted(std::ssize(kernels), "kernel"), varying == 1 ? "ies" : "y");
+    lines.add("{}: {}, in {} of {}", capture, text::unbroken(some), sum_of(kernels, "varied"), launches_text(surveyed));
   }
   if (unwritten > 0) {
     lines.add("  {} on memory that nobody wrote, in {}",

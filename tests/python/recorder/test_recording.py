@@ -296,7 +296,7 @@ def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
     replay("recover", spool, "-o", recovered, expect=2)  # exists
     replay("recover", spool, "-o", recovered, "--force", expect=0)
     spool.write_bytes(spool.read_bytes()[:-100])
-    assert "2 invocations, 1 more had not ended" in replay("recover", spool, "-o", recovered, "--force", expect=0).out
+    assert "2 invocations, 1 more had not ended" in replay("recover", spool, "-o", recovered, "--force", expect=0).words
     header = spool.read_bytes()[:16]
     for length in range(17):  # killed before a first frame was there, or even the header
         spool.write_bytes(header[:length])

@@ -122,7 +122,7 @@ def test_summary_leaves_no_tensors(replay, record_problem, rng):
     assert call.stages == {} and set(call.stage_summaries) == set(STAGES)
     (listed,) = replay("list", capture, "--json", "-", expect=0).json[0]["invocations"]
     assert listed["stages"] == "summary"
-    assert "stages summary" in replay("list", capture, expect=0).out
+    assert "stages summary" in replay("list", capture, expect=0).words
     (shown,) = replay("show", capture, "--json", "-", expect=0).json["invocations"]
     assert [stage["stage"] for stage in shown["stages"]] == list(STAGES)  # in their order
     for stage in shown["stages"]:

@@ -59,7 +59,7 @@ def test_the_first_divergence_comes_first(diff, replay, tmp_path, rng):
     assert first["elements"]["different"] == 1 and first["elements"]["first"] == list(where) and first["elements"]["max_ulp"] == 1
     assert first["elements"]["max_abs"] == pytest.approx(float(np.spacing(abs(calls[1].outputs["grad_value"][where]))), rel=1)
     later = [difference for difference in result["differences"] if difference["invocations"] == [2, 2]]
-    assert later[0]["section"] == "inputs" and later[0]["name"] == "value"
+    assert later[0]["section"] == "inputs" and later[0]["name"] == "value" and result["vary_by_themselves"] == [[1, 1]]
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
     assert text.startswith("Different; the first divergence is in invocation 1, outputs: grad_value\n  invocation 1, outputs\n")
 
@@ -83,13 +83,16 @@ def test_advice_on_the_first_call_that_differs(diff, replay, tmp_path, rng):
     assert result["advice"]["next"] == f"msda-replay order {tmp_path / 'a.h5'} --invocation 0"
     text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
     assert "may be why" not in text and "argv" not in text and "\n  differs later\n    invocation 0, seeds, torch_cpu: 1 | 2\n" in text
-    assert "\n  2 invocations more differ, too; --json has all\n" in text and "invocation 1, outputs" in text and "invocation 2" not in text
+    assert "\n  2 invocations more differ, too; --json has all\n" in text and "invocation 1, outputs" in text and "invocation 2, outputs" not in text
+    assert result["vary_by_themselves"] == [[number, number] for number in range(4)]
+    assert [f"invocation {number}, aten::index_add, varies by itself" in text for number in range(4)] == [False, True, True, True]
     write("b", ones * 2, ones[:2] * 2, seed=2)
     result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
-    assert "its inputs differ" in result["advice"]["why"] and not result["advice"]["type"]
+    assert "its inputs differ" in result["advice"]["why"] and not result["advice"]["type"] and result["vary_by_themselves"] == []
     assert "differs before, and may be why\n    invocation 0, seeds, torch_cpu: 1 | 2" in replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
     write("b", ones, ones[:2] * 2, library="2.12")
-    assert "advice" not in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    result = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    assert "advice" not in result and result["vary_by_themselves"] == []
 
 
 def test_the_call_that_differs_is_named(diff, replay, tmp_path, rng):
