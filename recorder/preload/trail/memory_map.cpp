@@ -18,7 +18,7 @@ void MemoryMap::allocated(const DeviceRange& range, bool is_of_host, bool is_fre
   }
   regions_[range.address] = region;
   regions_changed();
-  no_addresses_.fill(0);
+  ++no_addresses_since_;
 }
 
 void MemoryMap::freed(uint64_t address) {
@@ -31,7 +31,7 @@ void MemoryMap::unmapped(const DeviceRange& range) {
 }
 
 void MemoryMap::host_memory_changed() {
-  no_addresses_.fill(0);
+  ++no_addresses_since_;
   ++version_;
 }
 
@@ -42,7 +42,7 @@ void MemoryMap::context_ends(cuda::Context context) {
     return context == nullptr || region.context == nullptr || region.context == context;
   });
   regions_changed();
-  no_addresses_.fill(0);
+  ++no_addresses_since_;
 }
 
 std::optional<MemoryMap::Region> MemoryMap::find(uint64_t word) {
@@ -62,7 +62,9 @@ std::optional<MemoryMap::Region> MemoryMap::find(uint64_t word) {
 // Most words are not in that range.
 std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
   constexpr uint64_t kLeast = uint64_t{1} << 40, kEnd = uint64_t{1} << 47;
-  if (word < kLeast || word >= kEnd || no_addresses_[place_of(word)] == word) return std::nullopt;
+  if (word < kLeast || word >= kEnd) return std::nullopt;
+  NoAddress& known = place_of(word);
+  if (known.word == word && known.since == no_addresses_since_) return std::nullopt;
   const Allocation allocation = allocation_of(word);
   if (allocation.range.bytes > 0 && !cuda::is_own(allocation.range.address)) {
     Region region{allocation.range.address, allocation.range.bytes, allocation.is_of_host};
@@ -70,7 +72,7 @@ std::optional<MemoryMap::Region> MemoryMap::ask_driver(uint64_t word) {
     ++passing_;
     return region;
   }
-  no_addresses_[place_of(word)] = word;
+  known = {word, no_addresses_since_};
   return std::nullopt;
 }
 

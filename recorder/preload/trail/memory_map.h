@@ -58,10 +58,15 @@ class MemoryMap {
   std::map<uint64_t, Region> regions_;
   DeviceRange hull_{};
   std::optional<int> here_;  // the current device
-  // Words of which the driver said that they are no addresses. Each has one place, and takes it from another.
-  static constexpr int kPlaceBits = 13;
-  static size_t place_of(uint64_t word) { return word * 0x9E3779B97F4A7C15 >> (64 - kPlaceBits); }
-  std::array<uint64_t, size_t{1} << kPlaceBits> no_addresses_{};
+  // Words of which the driver said that they are no addresses. Each has one place, and takes it from another. Programs
+  // may allocate for each launch: all words are forgotten by counting up.
+  struct NoAddress {
+    uint64_t word = 0, since = 0;
+  };
+  static constexpr int kPlaceBits = 12;
+  NoAddress& place_of(uint64_t word) { return no_addresses_[word * 0x9E3779B97F4A7C15 >> (64 - kPlaceBits)]; }
+  std::array<NoAddress, size_t{1} << kPlaceBits> no_addresses_{};
+  uint64_t no_addresses_since_ = 1;
   uint64_t version_ = 0, passing_ = 0;
 };
 
