@@ -140,18 +140,17 @@ SortedNotes sorted_notes(const Differences& differences) {
 // Names the calls that do not only follow from the first one.
 void add_that_vary(Lines& lines, const Differences& differences) {
   constexpr size_t kMostNamed = 4;
-  size_t more = 0, named = 0;
-  for (const Difference* first : calls_that_vary(differences)) {
-    if (first->invocations == differences.found.front().invocations) continue;
+  auto calls = calls_that_vary(differences);
+  std::erase_if(calls, [&](const auto* call) { return call->invocations == differences.found.front().invocations; });
+  const size_t named = std::min(calls.size(), kMostNamed);
+  for (const Difference* first : std::span(calls).first(named)) {
     const std::string call = call_of(*first);
-    if (++named > kMostNamed) {
-      ++more;
-    } else {
-      lines.add("  {}{} varies by itself, too: its inputs are equal", where_of_call(*first),
-                call.empty() ? "" : fmt::format(", {},", call));
-    }
+    lines.add("  {}{} varies by itself, too: its inputs are equal", where_of_call(*first),
+              call.empty() ? "" : fmt::format(", {},", call));
   }
-  if (more > 0) lines.add("  {} more vary by themselves; --json has all", counted(more, "invocation"));
+  if (calls.size() > named) {
+    lines.add("  {} more vary by themselves; --json has all", counted(calls.size() - named, "invocation"));
+  }
 }
 
 // Shows two calls that differ: what comes after the first one mostly follows from it.
