@@ -21,8 +21,9 @@ def backward(value, spatial_shapes, sampling_locations, attention_weights, grad_
 
     value [B,S,M,D], spatial_shapes [L,2] (height, width), sampling_locations [B,Q,M,L,P,2] (x, y) in [0,1],
     attention_weights [B,Q,M,L,P], grad_output [B,Q,M,D]; dialect: one of libmsda.DIALECTS; padding_mode: zeros or border;
-    mode: deterministic, atomic (in the order that seed gives) or float64; threads: 0 is one a core. Returns grad_value, grad_sampling_locations, grad_attention_weights by name. Raises
-    TypeError, ValueError, and FileNotFoundError where libmsda.so is not installed.
+    mode: deterministic, atomic (in the order that seed gives) or float64; threads: 0 is one a core. Returns grad_value,
+    grad_sampling_locations, grad_attention_weights by name. Raises TypeError, ValueError, and FileNotFoundError where
+    libmsda.so is not installed.
     """
     for name, number, most in (("threads", threads, 2**31 - 1), ("seed", seed, 2**64 - 1)):  # ctypes would wrap it
         if not 0 <= number <= most:
