@@ -1,11 +1,9 @@
-"""What is replaced of PyTorch, in a module for each operator of libmsda's that replaces something."""
+"""What is replaced of PyTorch, in a module for each family of operators: whatever module here has REPLACED."""
 
 import importlib
-import importlib.util
+import pkgutil
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Tuple
-
-from ...operator_rows import ROWS
 
 
 def _nothing() -> None:
@@ -31,6 +29,5 @@ class Replaced:
     forward: Tuple[str, ...] = ()
 
 
-_PATHS = (f"{__name__}.{name}" for name in ROWS)
-_MODULES = [importlib.import_module(path) for path in _PATHS if importlib.util.find_spec(path)]
+_MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 REPLACED: Tuple[Replaced, ...] = tuple(module.REPLACED for module in _MODULES if hasattr(module, "REPLACED"))
