@@ -182,6 +182,81 @@ def cubic(torch, chosen):
     return model, lambda: model(images).square().mean(), torch
 
 
+def yolo(torch, chosen):
+    """Pyramid pooling by max_pool2d, attention over adaptively pooled features, reflection padding, two levels joined after an enlargement."""
+    nn = torch.nn
+
+    def convolved(inputs, outputs, stride=1):
+        return nn.Sequential(nn.ReflectionPad2d(1), nn.Conv2d(inputs, outputs, 3, stride, bias=False), nn.BatchNorm2d(outputs), nn.SiLU())
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Sequential(convolved(3, 32, 2), convolved(32, 64, 2), convolved(64, 64))
+            self.deep = nn.Sequential(convolved(64, 128, 2), convolved(128, 128))
+            self.pooled, self.weights = nn.AdaptiveAvgPool2d((4, 4)), nn.Linear(128 * 16, 128)
+            self.joined, self.head = nn.Conv2d(128 * 4, 128, 1), convolved(192, CLASSES + 5)
+
+        def forward(self, images):
+            fine = self.stem(images)
+            coarse = self.deep(fine)
+            coarse = coarse * self.weights(self.pooled(coarse).flatten(1)).sigmoid()[..., None, None]
+            levels = [coarse]
+            for _ in range(3):
+                levels.append(nn.functional.max_pool2d(levels[-1], 5, 1, 2))
+            coarse = nn.functional.interpolate(self.joined(torch.cat(levels, 1)), scale_factor=2, mode="bilinear")
+            return self.head(torch.cat([fine, coarse], 1))
+
+    images = torch.randn(2, 3, chosen.size, chosen.size, generator=torch.Generator().manual_seed(1)).to(chosen.device)
+    model = Net().to(chosen.device).train()
+    return model, lambda: model(images).square().mean(), torch
+
+
+def unet3d(torch, chosen):
+    """As for medical volumes: replication padding, max_pool3d and avg_pool3d on the way down, trilinear enlargements on the way up."""
+    nn = torch.nn
+
+    def convolved(inputs, outputs):
+        return nn.Sequential(nn.ReplicationPad3d(1), nn.Conv3d(inputs, outputs, 3), nn.InstanceNorm3d(outputs), nn.LeakyReLU())
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.third = convolved(1, 16), convolved(16, 32), convolved(32, 64)
+            self.up, self.last = convolved(96, 32), nn.Sequential(convolved(48, 16), nn.Conv3d(16, 4, 1))
+
+        def forward(self, volume):
+            first = self.first(volume)
+            second = self.second(nn.functional.max_pool3d(first, 2))
+            third = self.third(nn.functional.avg_pool3d(second, 3, 2, 1))
+            enlarge = lambda coarse, like: nn.functional.interpolate(coarse, size=like.shape[2:], mode="trilinear")  # noqa: E731
+            second = self.up(torch.cat([second, enlarge(third, second)], 1))
+            return self.last(torch.cat([first, enlarge(second, first)], 1))
+
+    generator, side = torch.Generator().manual_seed(1), chosen.size // 4
+    volume = torch.randn(2, 1, side, side, side, generator=generator).to(chosen.device)
+    classes = torch.randint(4, (2, side, side, side), generator=generator).to(chosen.device)
+    model = Net().to(chosen.device).train()
+    return model, lambda: nn.functional.cross_entropy(model(volume), classes), torch
+
+
+def speech(torch, chosen):
+    """Convolutions and attention over a spectrogram, and the CTC loss of texts of different lengths."""
+    nn = torch.nn
+    generator, frames, letters = torch.Generator().manual_seed(1), chosen.size * 4, 32
+    spectrogram = torch.randn(4, 80, frames, generator=generator).to(chosen.device)
+    texts = torch.randint(1, letters, (4, 60), generator=generator).to(chosen.device)
+    lengths = torch.tensor([60, 45, 30, 20], device=chosen.device)
+    model = nn.Sequential(nn.Conv1d(80, 256, 5, 2, 2), nn.GELU(), nn.Conv1d(256, 256, 5, 2, 2), nn.GELU(), nn.Flatten(2),
+                          nn.Conv1d(256, letters, 1)).to(chosen.device).train()  # fmt: skip
+
+    def loss():
+        scores = model(spectrogram).permute(2, 0, 1).log_softmax(2)
+        return nn.functional.ctc_loss(scores, texts, torch.full((4,), len(scores), device=chosen.device), lengths)
+
+    return model, loss, torch
+
+
 def mamba(torch, chosen):
     import transformers
 
@@ -193,7 +268,7 @@ def mamba(torch, chosen):
 
 DETECTORS = {"deformable-detr": detector(deformable_detr), "rt-detr": detector(rt_detr)}
 # msda_replay.torch replaces their backward passes.
-TRAINED = {**DETECTORS, "mask-rcnn": mask_rcnn, "mask2former": mask2former, "raft": raft, "gcn": graph_net("GCN"), "gpt-2": gpt2}
-EVERY = {**TRAINED, "d-fine": detector(d_fine), "detr": detector(detr), "keypoint-rcnn": keypoint_rcnn, "deeplab": deeplab,
-         "deform-conv": deformable_convolution, "gat": graph_net("GAT"), "sage": graph_net("GraphSAGE"), "gin": graph_net("GIN"),
+TRAINED = {**DETECTORS, "mask-rcnn": mask_rcnn, "mask2former": mask2former, "raft": raft, "gcn": graph_net("GCN"), "gpt-2": gpt2,
+           "yolo": yolo, "unet-3d": unet3d, "deeplab": deeplab, "speech": speech, "deform-conv": deformable_convolution, "keypoint-rcnn": keypoint_rcnn}
+EVERY = {**TRAINED, "d-fine": detector(d_fine), "detr": detector(detr), "gat": graph_net("GAT"), "sage": graph_net("GraphSAGE"), "gin": graph_net("GIN"),
          "cubic": cubic, "mamba": mamba}

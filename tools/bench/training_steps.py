@@ -3,8 +3,9 @@
 
     python3 tools/bench/training_steps.py [--assert] [--json FILE] [--models rt-detr,gcn]
 
-RT-DETR, Deformable DETR, Mask2Former and GPT-2 (Hugging Face transformers), Mask R-CNN and RAFT (torchvision) and a graph network of
-three layers (torch-geometric, 200,000 edges), with random weights. Each is trained for ten steps in two processes under
+RT-DETR, Deformable DETR, Mask2Former and GPT-2 (Hugging Face transformers), Mask R-CNN, Keypoint R-CNN, RAFT, DeepLab and a deformable
+convolution (torchvision), a graph network of three layers (torch-geometric, 200,000 edges), a 3D U-Net and small networks with the layers
+of YOLO and of speech recognition, with random weights. Each is trained for ten steps in two processes under
 torch.use_deterministic_algorithms(True) and msda_replay.torch.deterministic(), and in two without either. Promises:
 
 - with both switches the weights of the two processes are equal, bit for bit;
