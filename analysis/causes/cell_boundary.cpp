@@ -50,6 +50,7 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
     return s.observed.version_of(s.call).arithmetic_name() == s.expected.version_of(s.call).arithmetic_name();
   };
   if (!crossing || (!crossing->other_cell && !same_dialect())) return std::nullopt;
+  if (is_counted_as_beyond(s, *crossing)) return std::nullopt;
   Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s)};
   if (!s.wants_reasons) return diagnosis;
   diagnosis.evidence = crossing_evidence(s, *crossing);

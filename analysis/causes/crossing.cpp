@@ -77,6 +77,18 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
   return crossing;
 }
 
+bool is_counted_as_beyond(const Suspect& s, const Crossing& crossing) {
+  if (crossing.distance != 0) return false;
+  const auto counts = [&](const Side& side, const Match& match) {
+    if (match.element.value != 0 || match.bound != 0) return false;
+    const msda_dtype type = side.arithmetic_of(s.id.gradient);
+    return std::ranges::all_of(side.version_of(s.call).evaluations(crossing.at, type), [&](const Evaluation& way) {
+      return way.coordinate == crossing.boundary && way.landing != match.place[crossing.axis];
+    });
+  };
+  return counts(s.observed, *crossing.pair.observed) || counts(s.expected, *crossing.pair.expected);
+}
+
 SideCoordinate side_coordinate(const Suspect& s, const Crossing& crossing, const Side& side, const Match& match) {
   const msda_dtype type = side.arithmetic_of(s.id.gradient) == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32;
   const auto ways = side.version_of(s.call).evaluations(crossing.at, type);

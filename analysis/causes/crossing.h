@@ -23,6 +23,10 @@ struct Crossing {
 // Returns nothing unless both sides are explained, and only by different landings.
 std::optional<Crossing> find_crossing(const Suspect&);
 
+// Returns whether a sample lies on a border beyond which nothing is read, and a side counts it as beyond, where the
+// gradient is 0, though no rounding in its arithmetic brings it there.
+bool is_counted_as_beyond(const Suspect&, const Crossing&);
+
 // Location, exact coordinate, each side's coordinate in decimal and hex with its cell, errors, gradients of both
 // landings.
 Evidence crossing_evidence(const Suspect&, const Crossing&);

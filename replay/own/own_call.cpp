@@ -109,7 +109,9 @@ Landings OwnCall::landings(const Axis& axis, const Precision& precision) const {
     all.push_back(landing_in(known ? std::floor(at.exact) : 0, {at.exact, INFINITY}));
     return all;
   }
-  const double first = std::floor(at.exact - at.error), last = std::floor(at.exact + at.error);
+  // Subtracting an error below half a unit in the last place leaves a whole number as it is.
+  const double least = at.error > 0 ? std::nextafter(at.exact - at.error, -INFINITY) : at.exact;
+  const double first = std::floor(least), last = std::floor(at.exact + at.error);
   const double exact = std::floor(at.exact);
   all.push_back(landing_in(exact, at));
   for (double away = 1; all.size() < analysis::kMostLandings && (exact - away >= first || exact + away <= last);

@@ -37,6 +37,15 @@ def test_what_is_computed_is_explained(replay, tmp_path, kernel, kind, place):
         assert verdict["causes"]["cell_boundary"] > 10
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_who_skips_samples_on_the_border_is_right_too(replay, tmp_path, kind):
+    """As mmcv's kernel does at -1, where the gradient of the offset jumps to 0."""
+    problem = drawn(1, kind, pixels)
+    write_capture(tmp_path / "a.h5", problem.call("offset", problem.gradients(kind, skips_border=True)))
+    verdict = judged(replay, tmp_path / "a.h5")["verdict"]
+    assert verdict["at_fault"] == "convention" and list(verdict["causes"]) == ["border_clamp"], verdict
+
+
 @KERNELS
 @pytest.mark.parametrize("fault", [lambda x: x * 1.001, lambda x: 0, lambda x: 2 * x, lambda x: -x])
 def test_a_planted_fault_is_named(replay, tmp_path, kernel, fault):

@@ -47,8 +47,8 @@ class Problem:
             found.append((at, int(np.floor(at))))
         return found
 
-    def gradients(self, kind=np.float64, order=None):
-        """By name, in a type that every operation rounds to; `order`: of the samples."""
+    def gradients(self, kind=np.float64, order=None, skips_border=False):
+        """By name, in a type that every operation rounds to; `order`: of the samples. skips_border: as mmcv's, of a sample at -1, too."""
         image, offset, columns, mask = (self.tensors.get(name) for name in ("input", "offset", "columns", "mask"))
         groups, taps = self.numbers["offset_groups"], self.numbers["kernel_height"] * self.numbers["kernel_width"]
         height, width = image.shape[2:]
@@ -58,6 +58,8 @@ class Problem:
         for number in range(len(samples)) if order is None else order:
             (b, group, row, column, tap) = samples[number]
             (at_y, y), (at_x, x) = self.cells(tap, (b, group, row, column), kind)
+            if skips_border and (at_y <= -1 or at_x <= -1):
+                continue
             dy, dx = at_y - kind(y), at_x - kind(x)
             of_group = slice(group * image.shape[1] // groups, (group + 1) * image.shape[1] // groups)
             at = group * taps + tap
