@@ -7,6 +7,7 @@
 #include "kernels/msda.h"
 #include "kernels/roi_align.h"
 #include "kernels/scatter_add.h"
+#include "kernels/separable.h"
 
 using namespace msda::kernels;  // NOLINT: the functions below are C
 
@@ -40,5 +41,8 @@ msda_status msda_cuda_roi_align_backward(const msda_roi_align_call*, const msda_
   return absent();
 }
 msda_status msda_cuda_scatter_add(const msda_scatter_add_call*, const msda_options*, const msda_tensor*, void*) {
+  return absent();
+}
+msda_status msda_cuda_separable_backward(const msda_separable_call*, const msda_options*, const msda_tensor*, void*) {
   return absent();
 }

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from conftest import BUILD
-from support.bits import enqueued, grid_sample, interpolate, msda, roi_align, scatter_add
+from support.bits import enqueued, grid_sample, interpolate, msda, roi_align, scatter_add, separable
 from support.bits.compare import Side, atomic, differences, modes, repeat
 from support.bits.devices import Host, load
 from support.bits.laid import Laid
@@ -247,6 +247,10 @@ def test_a_repeated_call_asks_cuda_little(sides):
 @pytest.mark.parametrize("module", [interpolate, roi_align])
 def test_gathers(sides, module):
     assert not modes(*sides, module.Problem, 40, 20000)
+
+
+def test_pooling_and_padding(sides):
+    assert not modes(*sides, separable.Problem, 500, 4000)
 
 
 def doubled(number, work):

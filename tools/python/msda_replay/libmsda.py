@@ -1,4 +1,4 @@
-"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, roi_align.h) by ctypes: structures, the library, errors."""
+"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, roi_align.h, separable.h) by ctypes: structures, the library, errors."""
 
 import ctypes
 import functools
@@ -15,6 +15,7 @@ PADDINGS = {"zeros": 0, "border": 1}
 INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 SCATTER_SCALES = {"sum": 0, "mean": 1, "by_frequency": 2}
 RESIZES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3}
+SEPARABLE = {"avg_pool": 0, "adaptive_avg_pool": 1, "reflection_pad": 2, "replication_pad": 3}
 MODES = {"deterministic": 0, "atomic": 1, "float64": 2, "mixed": 3}
 MAX_RANK = 7
 
@@ -75,6 +76,14 @@ class RoiAlignCall(ctypes.Structure):
 
     _fields_ = [("spatial_scale", ctypes.c_double), ("sampling_ratio", ctypes.c_int32), ("aligned", ctypes.c_int32),
                 ("boxes", Tensor), ("grad_output", Tensor)]  # fmt: skip
+
+
+class SeparableCall(ctypes.Structure):
+    """msda_separable_call."""
+
+    _fields_ = [("map", ctypes.c_int32), ("sides", ctypes.c_int32), ("ceil_mode", ctypes.c_int32), ("count_include_pad", ctypes.c_int32),
+                ("divisor_override", ctypes.c_int64), ("kernel_size", ctypes.c_int64 * 3), ("stride", ctypes.c_int64 * 3),
+                ("padding", ctypes.c_int64 * 3), ("padding_after", ctypes.c_int64 * 3), ("grad_output", Tensor)]  # fmt: skip
 
 
 class Options(ctypes.Structure):

@@ -11,14 +11,14 @@ GUARD = 64  # bytes after every tensor
 
 
 class Laid:
-    """A tensor somewhere in a piece of memory, with strides in elements."""
+    """A tensor somewhere in a piece of memory, with strides in elements. `order`: its dimensions, outermost first."""
 
-    def __init__(self, dtype, shape, rng=None, contents=None, contiguous=False):
+    def __init__(self, dtype, shape, rng=None, contents=None, contiguous=False, order=None):
         self.dtype, self.shape, self.rank = dtype, tuple(shape), len(shape)
         self.stored = STORED.get(dtype) or np.dtype(dtype)
         strides, step, self.offset = [0] * self.rank, 1, 0
         plain = contiguous or rng is None or rng.random() < 0.6
-        order = range(self.rank) if plain else rng.permutation(self.rank)
+        order = order or (range(self.rank) if plain else rng.permutation(self.rank))
         if not plain:
             step = int(rng.choice([1, 1, 2]))
         for axis in reversed(list(order)):
