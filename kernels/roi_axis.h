@@ -24,6 +24,11 @@ struct RoiSizes {
 
 inline namespace MSDA_ISA {
 
+// Pixels along an axis: from `first` to before `end`.
+struct PixelRange {
+  int32_t first, end;
+};
+
 template <class Real>
 struct RoiAxis {
   Real start, bin;  // in pixels; the length of a bin
@@ -48,6 +53,19 @@ struct RoiAxis {
   MSDA_HOST_DEVICE bool bin_may_reach(int32_t number, int32_t pixel) const {
     const Real begin = start + bin * static_cast<Real>(number);
     return may_reach(begin, begin + bin, pixel, pixel);
+  }
+
+  // The pixels that the points of bin `number` lie among: from the first that one reads to before the end.
+  MSDA_HOST_DEVICE PixelRange pixels(int32_t number) const {
+    const Real low(-1), high = static_cast<Real>(side);
+    const bool rises = bin >= Real(0);
+    const int32_t begin =
+        first_where(points, [&](int32_t i) { return rises ? at(number, i) >= low : at(number, i) <= high; });
+    const int32_t end =
+        first_where(points, [&](int32_t i) { return rises ? at(number, i) > high : at(number, i) < low; });
+    if (begin >= end) return {0, 0};
+    const Real first = at(number, rises ? begin : end - 1), last = at(number, rises ? end - 1 : begin);
+    return {first_of(first), last_of(last) + 1};
   }
 
   // The points of bin `number` that read the pixel: from `first` to before `end`.

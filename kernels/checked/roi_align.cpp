@@ -6,12 +6,11 @@
 
 namespace msda::kernels {
 
-CheckedRoiAlign check_roi_align(const msda_roi_align_call& call, const msda_tensor& grad_input) {
+CheckedRoiAlign check_boxes(const msda_roi_align_call& call, const msda_tensor& grad_input) {
   constexpr int32_t kMostPoints = 1 << 10, kMostBins = 1 << 12;
   check_rank_and_sizes("grad_input", grad_input, 4);
   check_rank_and_sizes("grad_output", call.grad_output, 4);
   const int64_t *of_input = grad_input.shape, *of_output = call.grad_output.shape;
-  check_exact_shape("grad_output", call.grad_output, {of_output[0], of_input[1], of_output[2], of_output[3]});
   check_exact_shape("boxes", call.boxes, {of_output[0], 5});
   check_float("boxes", call.boxes);
   check_float("grad_output", call.grad_output);
@@ -42,6 +41,12 @@ CheckedRoiAlign check_roi_align(const msda_roi_align_call& call, const msda_tens
   checked.sampling_ratio = call.sampling_ratio > 0 ? call.sampling_ratio : 0;
   checked.aligned = call.aligned != 0;
   checked.float64_inputs = call.boxes.dtype == MSDA_FLOAT64 || call.grad_output.dtype == MSDA_FLOAT64;
+  return checked;
+}
+
+CheckedRoiAlign check_roi_align(const msda_roi_align_call& call, const msda_tensor& grad_input) {
+  const CheckedRoiAlign checked = check_boxes(call, grad_input);
+  check_exact_shape("grad_output", call.grad_output, {checked.K, checked.C, checked.bins[1], checked.bins[0]});
   return checked;
 }
 

@@ -10,6 +10,8 @@ struct CheckedRoiAlign : RoiSizes {
   bool float64_inputs;
 };
 
+// Checks all but how many channels there are. Throws InvalidArgument.
+CheckedRoiAlign check_boxes(const msda_roi_align_call& call, const msda_tensor& grad_input);
 // Throws InvalidArgument.
 CheckedRoiAlign check_roi_align(const msda_roi_align_call& call, const msda_tensor& grad_input);
 

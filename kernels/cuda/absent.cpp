@@ -6,6 +6,7 @@
 #include "kernels/interpolate.h"
 #include "kernels/msda.h"
 #include "kernels/roi_align.h"
+#include "kernels/roi_pool.h"
 #include "kernels/scatter_add.h"
 #include "kernels/separable.h"
 
@@ -38,6 +39,9 @@ msda_status msda_cuda_interpolate_backward(const msda_interpolate_call*, const m
   return absent();
 }
 msda_status msda_cuda_roi_align_backward(const msda_roi_align_call*, const msda_options*, const msda_tensor*, void*) {
+  return absent();
+}
+msda_status msda_cuda_roi_pool_backward(const msda_roi_pool_call*, const msda_options*, const msda_tensor*, void*) {
   return absent();
 }
 msda_status msda_cuda_scatter_add(const msda_scatter_add_call*, const msda_options*, const msda_tensor*, void*) {

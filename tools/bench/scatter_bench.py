@@ -4,8 +4,8 @@
     python3 tools/bench/scatter_bench.py [--assert] [--rows NAME,...] [--types float32,...] [--json FILE]
 
 Each contender goes from its inputs to the finished result, clearing included. PyTorch's index_add_, interpolate (but for
-nearest pixels) and torchvision's roi_align add atomically; PyTorch's backward pass of embedding sorts if there are many
-indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of medians. Before it is timed, each contender's
+nearest pixels) and torchvision's roi_align, roi_pool, ps_roi_pool and ps_roi_align add atomically; PyTorch's backward pass of
+embedding sorts if there are many indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of medians. Before it is timed, each contender's
 result is compared with PyTorch's in float64. Promise: libmsda takes at most as long as PyTorch, in float32 with a cold cache,
 in the rows that have it.
 
@@ -19,7 +19,7 @@ import sys
 from gpu import comparison
 from gpu.comparison import PYTORCH, TYPES
 from harness import ended
-from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, caller, describe
+from libmsda import ROI_POOLINGS, InterpolateCall, RoiAlignCall, RoiPoolCall, ScatterCall, caller, describe
 
 OURS = "libmsda"
 
@@ -142,6 +142,47 @@ class RoiAlign:
         return lambda: torch.ops.torchvision._roi_align_backward(grad_output, boxes, 1.0, self.bins, self.bins, *sizes, self.ratio, False)
 
 
+@dataclasses.dataclass(frozen=True)
+class RoiPool(RoiAlign):
+    """The same with bins that have a maximum, or, of `pooling` ps_..., channels of their own."""
+
+    pooling: str = "roi_pool"
+    types: tuple = ("float32", "float64")
+
+    def __str__(self):
+        return super().__str__().replace("roi_align", self.pooling, 1)
+
+    def options(self):
+        return (1.0, self.bins, self.bins, *([self.ratio] if self.pooling == "ps_roi_align" else []))
+
+    def draw(self, torch, dtype, generator):
+        import torchvision  # noqa: F401  registers the operators
+
+        boxes, _ = super().draw(torch, dtype, generator)
+        image = torch.randn(self.N, self.C, *self.image, generator=generator, device="cuda", dtype=dtype)
+        pooled, indices = getattr(torch.ops.torchvision, self.pooling)(image, boxes, *self.options())
+        return boxes, torch.randn(pooled.shape, generator=generator, device="cuda", dtype=dtype), indices
+
+    def ours(self, torch, library, tensors):
+        result = torch.empty(self.N, self.C, *self.image, device="cuda", dtype=tensors[0].dtype)
+        call = RoiPoolCall(ROI_POOLINGS[self.pooling], self.ratio, 1, *map(describe, tensors))
+        return on_gpu(torch, library, "msda_cuda_roi_pool_backward", call, result, tensors)
+
+    def pytorchs(self, torch, tensors):
+        boxes, grad_output, indices = tensors
+        backward = getattr(torch.ops.torchvision, f"_{self.pooling}_backward")
+        return lambda: backward(grad_output, boxes, indices, *self.options(), self.N, self.C, *self.image)
+
+
+# roi_pool: N, C, image, boxes, size, bins. Fast R-CNN's VGG and AlexNet, ResNet's fourth stage, feature pyramids.
+POOLED = [(2, 512, (38, 50), 128, 10, 7), (2, 512, (38, 63), 256, 12, 7), (1, 512, (38, 63), 300, 12, 7), (1, 512, (38, 50), 2000, 10, 7),
+          (2, 256, (37, 62), 128, 10, 6), (1, 1024, (50, 76), 512, 16, 14), (2, 1024, (50, 76), 512, 16, 7), (2, 256, (200, 304), 700, 16, 7),
+          (2, 256, (100, 152), 250, 20, 7), (2, 256, (25, 38), 50, 16, 7)]  # fmt: skip
+# ps_roi_pool and ps_roi_align: R-FCN's scores of 21 and 81 classes, its boxes, light heads, instance masks.
+SENSITIVE = [(1, 1029, (38, 63), 300, 12, 7), (2, 1029, (38, 63), 128, 12, 7), (1, 3969, (50, 76), 300, 16, 7), (1, 392, (38, 63), 300, 12, 7),
+             (2, 490, (50, 76), 512, 16, 7), (1, 490, (50, 84), 1000, 16, 7), (8, 490, (38, 38), 800, 10, 7), (1, 189, (38, 63), 300, 12, 3),
+             (2, 392, (100, 152), 256, 24, 7), (1, 882, (50, 76), 128, 20, 21)]  # fmt: skip
+
 ROWS = {
     "edges-1m": IndexAdd(1_000_000, 64, 100_000),
     "edges-1m-graph": IndexAdd(1_000_000, 64, 100_000, "graph"),
@@ -173,7 +214,9 @@ ROWS = {
     "mask-rcnn-p5": RoiAlign(2, 256, (25, 38), 50, 16),
     "mask-rcnn-masks": RoiAlign(2, 256, (200, 304), 128, 20, bins=14),
     "c4": RoiAlign(2, 1024, (50, 76), 512, 16, bins=14, ratio=0),
-}
+    **{f"{pooling}-{number}": RoiPool(*sizes, pooling=pooling)
+       for pooling in ROI_POOLINGS for number, sizes in enumerate(POOLED if pooling == "roi_pool" else SENSITIVE, 1)},
+}  # fmt: skip
 
 
 def measured(chosen, torch, library, clock, row, dtype):

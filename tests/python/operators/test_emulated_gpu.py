@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from conftest import BUILD
-from support.bits import enqueued, grid_sample, interpolate, msda, roi_align, scatter_add, separable
+from support.bits import enqueued, grid_sample, interpolate, msda, roi_align, roi_pool, scatter_add, separable
 from support.bits.compare import Side, atomic, differences, modes, repeat
 from support.bits.devices import Host, load
 from support.bits.laid import Laid
@@ -244,9 +244,27 @@ def test_a_repeated_call_asks_cuda_little(sides):
     assert (calls.value, exchanges.value, graphs.value) == (before[0] + 6, before[1], before[2] + 1)
 
 
-@pytest.mark.parametrize("module", [interpolate, roi_align])
+@pytest.mark.parametrize("module", [interpolate, roi_align, roi_pool])
 def test_gathers(sides, module):
-    assert not modes(*sides, module.Problem, 40, 20000)
+    assert not modes(*sides, module.Problem, 60, 20000)
+
+
+@pytest.mark.parametrize("pooling", roi_pool.ROI_POOLINGS)
+@pytest.mark.parametrize("stored", ["float32", "float16"])
+def test_pooled_planes_of_several_tiles_and_batches(sides, pooling, stored):
+    """A plane of two tiles; boxes whose pixels take more than one batch's memory."""
+    rng, K, image = np.random.default_rng(8), 40, (3, 1 << 12 if pooling == "roi_pool" else 1 << 17)
+    problem = roi_pool.Problem(1, 100, finite=True)
+    problem.pooling, problem.spatial_scale, problem.ratio = pooling, 1, 2
+    first = rng.random((K, 2)) * [image[1], 3] * 0.9
+    boxes = np.concatenate([np.zeros((K, 1)), first, first + rng.random((K, 2)) * [60, 2]], axis=1)
+    channels, shape = (2, (K, 2, 2, 16)) if pooling == "roi_pool" else (2 * 16, (K, 1, 2, 16))
+    problem.inputs = {"boxes": Laid("float32", (K, 5), contents=lambda n: boxes.reshape(-1)),
+                      "grad_output": Laid("float32", shape, contents=rng.standard_normal),
+                      "indices": Laid("int32", shape, contents=lambda n: rng.integers(-1, image[0] * image[1], n), contiguous=True)}
+    result = Laid(stored, (1, channels, *image))
+    (ours,), (theirs,) = (side.run(problem, "roi_pool_backward", [result], "deterministic") for side in sides)
+    assert ours.tobytes() == theirs.tobytes() and np.count_nonzero(ours.view(result.stored)) > 200
 
 
 def test_pooling_and_padding(sides):

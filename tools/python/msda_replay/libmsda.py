@@ -1,4 +1,4 @@
-"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, roi_align.h, separable.h) by ctypes: structures, the library, errors."""
+"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, .h, separable.h..) by ctypes: structures, the library, errors."""
 
 import ctypes
 import functools
@@ -14,6 +14,7 @@ DIALECTS = {name: number for number, name in enumerate(operator_rows.DIALECTS)}
 PADDINGS = {"zeros": 0, "border": 1}
 INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 SCATTER_SCALES = {"sum": 0, "mean": 1, "by_frequency": 2}
+ROI_POOLINGS = {"roi_pool": 0, "ps_roi_pool": 1, "ps_roi_align": 2}
 RESIZES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3}
 SEPARABLE = {"avg_pool": 0, "adaptive_avg_pool": 1, "reflection_pad": 2, "replication_pad": 3}
 MODES = {"deterministic": 0, "atomic": 1, "float64": 2, "mixed": 3}
@@ -84,6 +85,13 @@ class SeparableCall(ctypes.Structure):
     _fields_ = [("map", ctypes.c_int32), ("sides", ctypes.c_int32), ("ceil_mode", ctypes.c_int32), ("count_include_pad", ctypes.c_int32),
                 ("divisor_override", ctypes.c_int64), ("kernel_size", ctypes.c_int64 * 3), ("stride", ctypes.c_int64 * 3),
                 ("padding", ctypes.c_int64 * 3), ("padding_after", ctypes.c_int64 * 3), ("grad_output", Tensor)]  # fmt: skip
+
+
+class RoiPoolCall(ctypes.Structure):
+    """msda_roi_pool_call."""
+
+    _fields_ = [("pooling", ctypes.c_int32), ("sampling_ratio", ctypes.c_int32), ("spatial_scale", ctypes.c_double),
+                ("boxes", Tensor), ("grad_output", Tensor), ("indices", Tensor)]  # fmt: skip
 
 
 class Options(ctypes.Structure):
