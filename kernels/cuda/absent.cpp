@@ -4,6 +4,7 @@
 #include "kernels/guarded.h"
 #include "kernels/index_put.h"
 #include "kernels/interpolate.h"
+#include "kernels/max_pool.h"
 #include "kernels/msda.h"
 #include "kernels/roi_align.h"
 #include "kernels/roi_pool.h"
@@ -36,6 +37,9 @@ msda_status msda_cuda_grid_sample_backward(const msda_grid_sample_call*, const m
 msda_status msda_cuda_index_put(const msda_index_put_call*, void*) { return absent(); }
 msda_status msda_cuda_interpolate_backward(const msda_interpolate_call*, const msda_options*, const msda_tensor*,
                                            void*) {
+  return absent();
+}
+msda_status msda_cuda_max_pool_backward(const msda_max_pool_call*, const msda_options*, const msda_tensor*, void*) {
   return absent();
 }
 msda_status msda_cuda_roi_align_backward(const msda_roi_align_call*, const msda_options*, const msda_tensor*, void*) {

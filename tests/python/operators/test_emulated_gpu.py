@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from conftest import BUILD
-from support.bits import enqueued, grid_sample, interpolate, msda, roi_align, roi_pool, scatter_add, separable
+from support.bits import enqueued, grid_sample, interpolate, max_pool, msda, roi_align, roi_pool, scatter_add, separable
 from support.bits.compare import Side, atomic, differences, modes, repeat
 from support.bits.devices import Host, load
 from support.bits.laid import Laid
@@ -323,6 +323,36 @@ def test_bins_that_the_gpu_has_not(sides):
     problem.inputs["grad_output"] = Laid("float32", (problem.K, problem.C, 1, 33), contents=np.zeros)
     with pytest.raises(RuntimeError, match="status 4: the GPU's kernels have at most 32 bins"):
         sides[1].run(problem, "roi_align_backward", problem.results_of("roi_align_backward", "float32"), "deterministic")
+
+
+def test_max_pool_sums_as_scatter_add(sides):
+    many = 0
+    for number in range(200):
+        problem = max_pool.Problem(number)
+        ours, theirs = (problem.run(side.library, side is sides[1]) for side in sides)
+        assert ours.tobytes() == theirs.tobytes(), problem
+        many += problem.most > 32
+    assert many > 10  # sums of more than one run
+
+
+def test_outputs_that_choose_a_pixel_outside_of_their_windows_are_left_out(sides):
+    problem = max_pool.Problem(0)
+    problem.sides, problem.pixels = [(8, 4, 2, 1, 0, 2), (1, 1, 1, 1, 0, 1), (1, 1, 1, 1, 0, 1)], 8
+    problem.indices = Laid("int64", (1, 4, 1), contents=lambda n: np.array([1, 1, -1, 8]), contiguous=True)
+    problem.inputs = {"grad_output": Laid("float32", (1, 4, 1), contents=np.ones)}
+    problem.dtype, problem.result = "float32", Laid("float32", (1, 8, 1))
+    assert problem.run(sides[1].library, True)[:32].view(np.float32).tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"pixels": -1}, "negative"), ({"per": 0}, "step per 0"), ({"span": 0}, "empty window"), ({"pixels": 2**62}, "larger than the GPU"),
+    ({"per": 2**60}, "larger than the GPU"), ({"outputs": 5}, "grad_output has shape")])  # fmt: skip
+def test_images_that_cannot_be_pooled_are_refused(sides, change, message):
+    names = ("pixels", "outputs", "step", "per", "before", "span")
+    problem, sane = max_pool.Problem(3), dict(zip(names, (8, 4, 2, 1, 0, 2)))
+    problem.sides = [tuple({**sane, **change}.values()), (1, 1, 1, 1, 0, 1), (1, 1, 1, 1, 0, 1)]
+    with pytest.raises(AssertionError, match=message):
+        problem.run(sides[1].library, True)
 
 
 def put_rows(library, rows, index, values, /, **changed):

@@ -1,4 +1,4 @@
-"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, .h, separable.h..) by ctypes: structures, the library, errors."""
+"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, max_pool.h, separable.h.., ...) by ctypes: structures, the library, errors."""
 
 import ctypes
 import functools
@@ -70,6 +70,18 @@ class InterpolateCall(ctypes.Structure):
 
     _fields_ = [("mode", ctypes.c_int32), ("align_corners", ctypes.c_int32), ("scale", ctypes.c_double * 3),
                 ("grad_output", Tensor)]  # fmt: skip
+
+
+class PoolSide(ctypes.Structure):
+    """msda_pool_side."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in ("pixels", "outputs", "step", "per", "before", "span")]
+
+
+class MaxPoolCall(ctypes.Structure):
+    """msda_max_pool_call."""
+
+    _fields_ = [("side", PoolSide * 3), ("indices", Tensor), ("grad_output", Tensor)]  # x, y, z
 
 
 class RoiAlignCall(ctypes.Structure):

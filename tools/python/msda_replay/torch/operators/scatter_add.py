@@ -12,11 +12,16 @@ from . import scatter_add_checks as checks
 _run_scatter_add = calls.Function("scatter_add", libmsda.ScatterCall)
 
 
+def add_by_index(total, dim, index, source, include_self=False, padding=-1, scale="sum"):
+    """Sums up the rows, or elements, of a source into those of `total` that the index names: libmsda's operator, for any of PyTorch's."""
+    fields = (libmsda.SCATTER_SCALES[scale], dim, include_self, padding)
+    _run_scatter_add(fields, {"index": index, "source": source}, {"options": None, "self": total})
+
+
 def _add(operator, total, dim, index, source, include_self=True, padding=-1, scale="sum"):
     """Adds the source's rows to those of `total`."""
     held = {"self": total.clone()} if include_self and receipts.are_kept() else {}
-    fields = (libmsda.SCATTER_SCALES[scale], dim, include_self, padding)
-    _run_scatter_add(fields, {"index": index, "source": source}, {"options": None, "self": total})
+    add_by_index(total, dim, index, source, include_self, padding, scale)
     options = {"dim": dim, "include_self": include_self, "padding": padding, "scale": scale}
     receipts.add(operator, {**held, "index": index, "source": source}, {"sum": total}, options)
 
