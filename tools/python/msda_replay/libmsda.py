@@ -58,6 +58,9 @@ class ScatterCall(ctypes.Structure):
                 ("padding", ctypes.c_int64), ("index", Tensor), ("source", Tensor)]  # fmt: skip
 
 
+SUMS_BY_INDEX = "scatter_add", ScatterCall  # the function, and its structure
+
+
 class IndexPutCall(ctypes.Structure):
     """msda_index_put_call."""
 

@@ -1,21 +1,22 @@
 """PyTorch's backward passes of max pooling: sums of grad_output by the indices that the forward pass returned."""
 
+import functools
 import math
+from typing import List, Tuple
 
 import torch
 from torch._prims_common import suggest_memory_format
 
 from ... import libmsda
-from .. import calls, receipts
+from .. import calls, receipts, sums
 from . import Replaced
-from .scatter_add import add_by_index
 
 _MOST = 2**30  # of the numbers that a GPU's kernel forms of one side
 _PLAIN = torch.contiguous_format
 
 
 class _Gpu(calls.Function):
-    """msda_cuda_max_pool_backward; on a CPU scatter_add is the same sum."""
+    """msda_cuda_max_pool_backward; on a CPU sums by an index have the same bits."""
 
     addresses = property(lambda self: (0, calls.address(f"msda_cuda_{self._name}")))
 
@@ -29,7 +30,7 @@ def _every(numbers, axes, default):
     return (numbers * axes if len(numbers) == 1 else numbers)[::-1]
 
 
-def _windows(pixels, outputs, kernel, stride, padding, dilation):
+def _windows(kernel, stride, padding, dilation, pixels, outputs):
     return pixels, outputs, stride, 1, padding, (kernel - 1) * dilation + 1
 
 
@@ -37,7 +38,7 @@ def _adaptive_windows(pixels, outputs):
     return pixels, outputs, pixels, max(outputs, 1), 0, -(-pixels // max(outputs, 1)) + 1
 
 
-def _fractional_windows(pixels, outputs, kernel):
+def _fractional_windows(kernel, pixels, outputs):
     """Random numbers move each window by less than one pixel, and PyTorch rounds in float32."""
     if outputs == 1:
         return pixels, outputs, 0, 1, 0, max(pixels, 1)
@@ -59,12 +60,12 @@ def _backward(grad_output, input, indices, axes, windows, layout):
     if grad_output.dtype != input.dtype:
         raise RuntimeError(f"expected dtype {input.dtype} for `grad_output` but got dtype {grad_output.dtype}")
     grad_input = torch.empty(input.shape, dtype=input.dtype, device=input.device, memory_format=layout)
-    sides = [of(*sizes) for of, *sizes in zip(windows, input.shape[: -axes - 1 : -1], grad_output.shape[: -axes - 1 : -1])]
+    sides: List[Tuple[int, ...]] = [of(*sizes) for of, *sizes in zip(windows, input.shape[: -axes - 1 : -1], grad_output.shape[: -axes - 1 : -1])]
     laid, index, source = (_laid(tensor, axes, layout) for tensor in (grad_input, indices, grad_output))
     if not grad_input.is_cuda or any((pixels + before + 1) * per > _MOST for pixels, _, _, per, before, _ in sides):
-        add_by_index(laid, 1, index, source)
+        sums.add_by_index(laid, 1, index, source)
     else:
-        fields = (libmsda.PoolSide * 3)(*sides, *[(1, 1, 1, 1, 0, 1)] * (3 - axes))
+        fields = (libmsda.PoolSide * 3)(*(libmsda.PoolSide(*side) for side in sides + [(1, 1, 1, 1, 0, 1)] * (3 - axes)))
         _run_backward((fields,), {"indices": index, "grad_output": source}, {"options": None, "grad_input": laid})
     receipts.add("max_pool_backward", {"indices": indices, "grad_output": grad_output}, {"grad_input": grad_input})
     return grad_input
@@ -73,7 +74,7 @@ def _backward(grad_output, input, indices, axes, windows, layout):
 def _max_pool(axes):
     def backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
         numbers = [_every(*given) for given in ((kernel_size, axes, ()), (stride, axes, kernel_size), (padding, axes, (0,)), (dilation, axes, (1,)))]
-        windows = [lambda *sizes, of=of: _windows(*sizes, *of) for of in zip(*numbers)]
+        windows = [functools.partial(_windows, *of) for of in zip(*numbers)]
         return _backward(grad_output, self, indices, axes, windows, suggest_memory_format(self))
 
     return backward
@@ -89,7 +90,7 @@ def _adaptive_max_pool(axes):
 
 def _fractional_max_pool(axes):
     def backward(grad_output, self, kernel_size, output_size, indices):
-        windows = [lambda *sizes, kernel=kernel: _fractional_windows(*sizes, kernel) for kernel in _every(kernel_size, axes, ())]
+        windows = [functools.partial(_fractional_windows, kernel) for kernel in _every(kernel_size, axes, ())]
         return _backward(grad_output, self, indices, axes, windows, _PLAIN)
 
     return backward

@@ -5,23 +5,15 @@ import math
 import torch
 
 from ... import libmsda
-from .. import calls, receipts
+from .. import calls, receipts, sums
 from . import Replaced
 from . import scatter_add_checks as checks
-
-_run_scatter_add = calls.Function("scatter_add", libmsda.ScatterCall)
-
-
-def add_by_index(total, dim, index, source, include_self=False, padding=-1, scale="sum"):
-    """Sums up the rows, or elements, of a source into those of `total` that the index names: libmsda's operator, for any of PyTorch's."""
-    fields = (libmsda.SCATTER_SCALES[scale], dim, include_self, padding)
-    _run_scatter_add(fields, {"index": index, "source": source}, {"options": None, "self": total})
 
 
 def _add(operator, total, dim, index, source, include_self=True, padding=-1, scale="sum"):
     """Adds the source's rows to those of `total`."""
     held = {"self": total.clone()} if include_self and receipts.are_kept() else {}
-    add_by_index(total, dim, index, source, include_self, padding, scale)
+    sums.add_by_index(total, dim, index, source, include_self, padding, scale)
     options = {"dim": dim, "include_self": include_self, "padding": padding, "scale": scale}
     receipts.add(operator, {**held, "index": index, "source": source}, {"sum": total}, options)
 
@@ -31,7 +23,7 @@ def _add_at_once(total, dim, index, source, by_elements):
     module = calls.native()
     if module is None or receipts.are_kept():
         return False
-    status = module.scatter_add(_run_scatter_add.addresses[1], total, dim, index, source, by_elements)
+    status = module.scatter_add(sums.run.addresses[1], total, dim, index, source, by_elements)
     if status is None:
         return False
     libmsda.check_status(status)
@@ -161,7 +153,7 @@ def _embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sc
 
 def _native_functions(module):
     """Returns the functions of REPLACED that work in place, and index_put_, for which PyTorch's deterministic way is long."""
-    add, unless = _run_scatter_add.addresses[1], receipts.open_receipts
+    add, unless = sums.run.addresses[1], receipts.open_receipts
     return {
         "aten::index_add_": module.sum_in_place(add, _index_add_, False, unless),
         "aten::scatter_add_": module.sum_in_place(add, _scatter_add_, True, unless),
