@@ -9,7 +9,7 @@ _TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3, to
 
 def numbers(seed, *shape):
     """Normal ones in float64, the same on every device."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def close(found, expected, dtype):

@@ -156,6 +156,11 @@ PyObject* index_put_in_place(PyObject*, PyObject* parameters) {
   return keeping(function, Py_BuildValue("(KO)", on_gpu, otherwise));
 }
 
+PyObject* counts(PyObject*, PyObject*) {
+  return Py_BuildValue("(LLL)", static_cast<long long>(done[0]), static_cast<long long>(done[1]),
+                       static_cast<long long>(done[2]));
+}
+
 PyObject* use(PyObject*, PyObject* parameters) {
   PyObject *dtypes = nullptr, *current_device = nullptr, *current_stream = nullptr, *check_status = nullptr,
            *type = nullptr;
@@ -192,6 +197,9 @@ PyMethodDef methods[] = {{"use", use, METH_VARARGS,
                          {"index_put_in_place", index_put_in_place, METH_VARARGS,
                           "index_put_in_place(on_gpu, otherwise): a function (self, indices, values, accumulate=False) "
                           "for msda_cuda_index_put."},
+                         {"counts", counts, METH_NOARGS,
+                          "counts(): how many calls the functions of sum_in_place, by rows and by elements, and of "
+                          "index_put_in_place did themselves."},
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module = {

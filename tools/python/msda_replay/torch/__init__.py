@@ -14,11 +14,14 @@ except ModuleNotFoundError as error:
 from ..receipts import Receipt, read_receipt
 from .operators.msda import multi_scale_deformable_attention, multiscale_deformable_attention
 from .replacement import deterministic
+from .report import Report, report
 
 __all__ = [
     "Receipt",
+    "Report",
     "deterministic",
     "multi_scale_deformable_attention",
     "multiscale_deformable_attention",
     "read_receipt",
+    "report",
 ]

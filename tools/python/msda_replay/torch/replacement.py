@@ -1,6 +1,7 @@
 """PyTorch's backward passes that add atomically, replaced by deterministic ones of the same formula."""
 
 import contextlib
+import functools
 import threading
 import warnings
 from typing import Dict, Iterator, Optional, Sequence, Union
@@ -9,11 +10,12 @@ import torch
 
 from .. import libmsda
 from ..receipts import Receipt
-from . import calls, compiled, receipts, ways
+from . import calls, compiled, receipts, report, ways
 from .operators import REPLACED
 
 _REPLACED = {operator: function for replaced in REPLACED for operator, function in replaced.functions.items()}
-_names = (key.removeprefix("aten::") for key in _REPLACED if key.startswith("aten::") and "." not in key)
+_AROUND = {operator: function for replaced in REPLACED for operator, function in replaced.around.items()}
+_names = (key.removeprefix("aten::") for key in {**_REPLACED, **_AROUND} if key.startswith("aten::") and "." not in key)
 compiled.keep_operators(tuple(name for name in _names if hasattr(torch.ops.aten, name)))
 _lock = threading.Lock()
 _users: Dict[str, int] = {}  # device type: how many contexts are open
@@ -25,18 +27,32 @@ def _native_functions():
     return {operator: function for functions in found for operator, function in functions.items()}
 
 
+def _functions_around(device):
+    """Returns the functions that may call PyTorch's own kernels, which are asked for while these are still in place."""
+    if not hasattr(torch.library, "get_kernel"):
+        return {}
+
+    def with_kernel(operator, function):
+        own = torch.library.get_kernel(operator, device.upper())
+        return lambda keyset, *given, **more: function(functools.partial(own.call_boxed, keyset), *given, **more)
+
+    return {operator: with_kernel(operator, function) for operator, function in _AROUND.items()}
+
+
 def _replace(device):
     libraries = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns that an operator is overridden, which is the purpose.
         native = _native_functions() if device == "cuda" else {}
-        for operator, function in {**_REPLACED, **native}.items():
+        around = _functions_around(device)
+        counted = {operator: report.counted(operator, function) for operator, function in {**_REPLACED, **around}.items()}
+        for operator, function in {**counted, **native}.items():
             namespace, name = operator.split("::")
             if "cudnn" in name and device != "cuda" or not hasattr(getattr(torch.ops, namespace), name.split(".")[0]):
                 continue  # torchvision has not been imported
             if namespace not in libraries:
                 libraries[namespace] = torch.library.Library(namespace, "IMPL")
-            libraries[namespace].impl(name, function, device.upper())
+            libraries[namespace].impl(name, function, device.upper(), with_keyset=operator in around)
     return libraries.values()
 
 

@@ -60,7 +60,7 @@ def _backward(grad_output, input, indices, axes, windows, layout):
     if grad_output.dtype != input.dtype:
         raise RuntimeError(f"expected dtype {input.dtype} for `grad_output` but got dtype {grad_output.dtype}")
     grad_input = torch.empty(input.shape, dtype=input.dtype, device=input.device, memory_format=layout)
-    sides: List[Tuple[int, ...]] = [of(*sizes) for of, *sizes in zip(windows, input.shape[: -axes - 1 : -1], grad_output.shape[: -axes - 1 : -1])]
+    sides: List[Tuple[int, ...]] = [window(*sizes) for window, *sizes in zip(windows, input.shape[: -axes - 1 : -1], grad_output.shape[: -axes - 1 : -1])]
     laid, index, source = (_laid(tensor, axes, layout) for tensor in (grad_input, indices, grad_output))
     if not grad_input.is_cuda or any((pixels + before + 1) * per > _MOST for pixels, _, _, per, before, _ in sides):
         sums.add_by_index(laid, 1, index, source)
@@ -74,7 +74,7 @@ def _backward(grad_output, input, indices, axes, windows, layout):
 def _max_pool(axes):
     def backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
         numbers = [_every(*given) for given in ((kernel_size, axes, ()), (stride, axes, kernel_size), (padding, axes, (0,)), (dilation, axes, (1,)))]
-        windows = [functools.partial(_windows, *of) for of in zip(*numbers)]
+        windows = [functools.partial(_windows, *given) for given in zip(*numbers)]
         return _backward(grad_output, self, indices, axes, windows, suggest_memory_format(self))
 
     return backward

@@ -6,6 +6,7 @@ import torch
 
 from ... import libmsda
 from .. import calls, receipts, sums
+from ..checks import check_overlap, check_range
 from . import Replaced
 from . import scatter_add_checks as checks
 
@@ -79,7 +80,7 @@ def _add_rows(total, dim, index, source, alpha):
 def _index_add_(self, dim, index, source, *, alpha=1):
     dim = checks.dimension(dim, self)
     checks.check_index_add(self, dim, index, source)
-    checks.check_overlap(self, index, source)
+    check_overlap(self, index, source)
     return _add_rows(self, dim, index, source, alpha)
 
 
@@ -123,7 +124,7 @@ def _add_elements(total, dim, index, source):
 def _scatter_add_(self, dim, index, src):
     dim = checks.dimension(dim, self)
     checks.check_scatter_add(self, dim, index, src)
-    checks.check_overlap(self, index, src)
+    check_overlap(self, index, src)
     return _add_elements(self, dim, index, src)
 
 
@@ -143,7 +144,7 @@ def _scatter_add_out(self, dim, index, src, *, out):
 
 
 def _embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
-    checks.check_range(indices, num_weights)
+    check_range(indices, num_weights)
     source = grad_output.reshape(indices.numel(), grad_output.shape[-1])
     total = source.new_empty(num_weights, source.shape[1])
     scale = "by_frequency" if scale_grad_by_freq else "sum"
@@ -161,6 +162,10 @@ def _native_functions(module):
     }
 
 
+def _native_counts(module):
+    return dict(zip(("aten::index_add_", "aten::scatter_add_", "aten::index_put_"), module.counts()))
+
+
 REPLACED = Replaced({
     "aten::index_add": _index_add,
     "aten::index_add_": _index_add_,
@@ -169,4 +174,4 @@ REPLACED = Replaced({
     "aten::scatter_add_": _scatter_add_,
     "aten::scatter_add.out": _scatter_add_out,
     "aten::embedding_dense_backward": _embedding_dense_backward,
-}, _native_functions)  # fmt: skip
+}, _native_functions, _native_counts)  # fmt: skip
