@@ -75,6 +75,7 @@ class Function:
         self._name, self._structure, self._host = name, structure, host
         tensors = [field for field, type in structure._fields_ if type is libmsda.Tensor]
         self._head = getattr(structure, tensors[0]).offset
+        self._head_of = functools.lru_cache(maxsize=1024)(lambda fields: bytes(structure(*fields))[: self._head])
 
     @functools.cached_property
     def addresses(self):
@@ -89,9 +90,8 @@ class Function:
         """
         module = native()
         if module is not None:
-            head = bytes(self._structure(*fields))[: self._head]
             of_host = [(tensor,) if name in self._host and tensor is not None else tensor for name, tensor in inputs.items()]
-            status = module.run(*self.addresses, head, tuple(of_host), tuple(arguments.values()))
+            status = module.run(*self.addresses, self._head_of(fields), tuple(of_host), tuple(arguments.values()))
             if status is not None:
                 return libmsda.check_status(status)
         self._run_by_ctypes(fields, inputs, arguments)
