@@ -5,9 +5,9 @@
 
 #include "kernels/cuda/common/division.h"
 #include "kernels/cuda/common/result.h"
+#include "kernels/cuda/common/several.cuh"
 #include "kernels/cuda/common/storage.cuh"
 #include "kernels/cuda/common/warp.cuh"
-#include "kernels/cuda/common/several.cuh"
 #include "kernels/resize.h"
 
 namespace msda::kernels::cuda {

@@ -1,4 +1,4 @@
-"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, max_pool.h, separable.h.., ...) by ctypes: structures, the library, errors."""
+"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, ...) by ctypes: structures, the library, errors."""
 
 import ctypes
 import functools
