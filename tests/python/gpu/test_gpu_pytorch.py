@@ -88,11 +88,10 @@ def test_torch_compile(programs):
     invocations_of(capture, done, 3)
 
 
-@pytest.mark.parametrize("name", ["torch", "torch_roi"])
-@pytest.mark.parametrize("name", ["test_torch", "test_torch_separable"])
+@pytest.mark.parametrize("name", ["torch", "torch_by_index", "torch_max_pool", "torch_roi", "torch_separable"])
 def test_deterministic_operators(programs, name):
     """The tests of msda_replay.torch, with GPUs, which conftest.py would hide; one of them needs a machine without a GPU."""
-    tests = SOURCE / "tests" / "python" / "pytorch" / f"test_{name}{name}.py"
+    tests = SOURCE / "tests" / "python" / "pytorch" / f"test_{name}.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest", tests, "-k", "not libmsda_does_not_reach"]
     paths = [SOURCE / "tools" / "python", pathlib.Path(pytest.__file__).parents[1]]
     done = programs.run(command, expected=(0, 1), limit=300, PYTHONPATH=os.pathsep.join(map(str, paths)), MSDA_BUILD=BUILD)
