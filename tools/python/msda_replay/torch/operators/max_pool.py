@@ -65,8 +65,8 @@ def _backward(grad_output, input, indices, axes, windows, layout):
     if not grad_input.is_cuda or any((pixels + before + 1) * per > _MOST for pixels, _, _, per, before, _ in sides):
         sums.add_by_index(laid, 1, index, source)
     else:
-        fields = (libmsda.PoolSide * 3)(*(libmsda.PoolSide(*side) for side in sides + [(1, 1, 1, 1, 0, 1)] * (3 - axes)))
-        _run_backward((fields,), {"indices": index, "grad_output": source}, {"options": None, "grad_input": laid})
+        fields = (tuple(sides + [(1, 1, 1, 1, 0, 1)] * (3 - axes)),)
+        _run_backward(fields, {"indices": index, "grad_output": source}, {"options": None, "grad_input": laid})
     receipts.add("max_pool_backward", {"indices": indices, "grad_output": grad_output}, {"grad_input": grad_input})
     return grad_input
 
