@@ -10,7 +10,21 @@ from harness import Failed
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from msda_replay import cpu  # noqa: E402
-from msda_replay.libmsda import DIALECTS, MODES, PADDINGS, Call, GridCall, InterpolateCall, Options, ROI_POOLINGS, RoiAlignCall, RoiPoolCall, ScatterCall, Tensor, tensor_at  # noqa: E402, F401
+from msda_replay.libmsda import (  # noqa: E402, F401
+    DIALECTS,
+    MODES,
+    PADDINGS,
+    SEPARABLE,
+    Call,
+    GridCall,
+    InterpolateCall,
+    Options, ROI_POOLINGS, 
+    RoiAlignCall, RoiPoolCall, 
+    ScatterCall,
+    SeparableCall,
+    Tensor,
+    tensor_at,
+)
 
 BUILD = os.environ.setdefault("MSDA_BUILD", str(pathlib.Path(__file__).resolve().parents[2] / "build"))
 DETERMINISTIC, ATOMIC, FLOAT64 = (MODES[mode] for mode in ("deterministic", "atomic", "float64"))
