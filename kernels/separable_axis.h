@@ -16,6 +16,20 @@ struct SeparableSizes {
   int32_t padding;         // before the input
   bool counts_padding;
   double divisor;  // of every output, or 0
+
+  // Returns how many outputs may read an input, at most.
+  int64_t most_readers() const {
+    switch (map) {
+      case MSDA_AVG_POOL:
+        return (int64_t{kernel} + stride - 1) / stride;
+      case MSDA_ADAPTIVE_AVG_POOL:
+        return (out - 1) / in + 2;
+      case MSDA_REFLECTION_PAD:
+        return 3;
+      default:
+        return in == 1 ? out : int64_t{1} + (padding > out - in - padding ? padding : out - in - padding);
+    }
+  }
 };
 
 inline namespace MSDA_ISA {

@@ -23,7 +23,7 @@ void enqueue_separable(const msda_separable_call& call, const msda_options* opti
   const CheckedSeparable checked = check_separable(call, grad_input);
   need_device();
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
-  const msda_dtype dtype = common_dtype({&call.grad_output}, checked.float64_inputs, float64);
+  const msda_dtype dtype = float64 ? MSDA_FLOAT64 : call.grad_output.dtype;
   // The result's layout, since it is the larger tensor where images are pooled.
   const bool channels_last =
       call.sides + 2 == grad_input.rank && !is_contiguous(grad_input) && is_contiguous(with_channels_last(grad_input));
@@ -38,7 +38,7 @@ void enqueue_separable(const msda_separable_call& call, const msda_options* opti
   workspace.take();
   input.make(work);
   if (checked.planes > 0) {
-    separable_backward(checked, {checked.planes / inner, inner}, input, dtype, float64, result.result(), work);
+    separable_backward(checked, {checked.planes / inner, inner}, input, dtype, result.result(), work);
   }
   result.store(work);
 }

@@ -31,36 +31,73 @@ struct SeparableCall {
   const Stored* grad_output;
   Result grad_input;
   int64_t outers, inner;
-  int64_t inputs, outputs;  // elements of an outer
-  int64_t lanes;            // outers that threads begin with; each goes on with every lanes-th
+  int64_t inputs, outputs;          // elements of an outer
+  int64_t lanes;                    // outers that threads begin with; each goes on with every lanes-th
+  int64_t input_step, output_step;  // elements from one of these to the next
   uint32_t threads;
   Division groups, sides[3];  // vectors of inner elements; x, y, z
   SeparableAxis<Real, Quotient> axes[3];
 };
 
-// The sum of kVector elements of kOuters outers at one place, whose readers are at most a run along each side.
+// Where a thread's elements lie in every outer, and which outputs read them.
+struct SeparablePlace {
+  SeparableReaders readers[3];
+  int64_t first;          // outer
+  int64_t input, output;  // elements of an outer before those; the output's channel
+};
+
+template <class Stored, class Real>
+__device__ inline SeparablePlace place_of(const SeparableCall<Stored, Real>& p, uint32_t thread, int vector) {
+  const Division::Result group = p.groups.divide(thread);
+  SeparablePlace found;
+  uint32_t rest = group.quotient;
+  int64_t stride = p.inner;
+  found.output = found.input = int64_t{group.rest} * vector;
+#pragma unroll
+  for (int axis = 0; axis < 3; ++axis) {
+    const Division::Result side = p.sides[axis].divide(rest);
+    found.readers[axis] = p.axes[axis].readers(static_cast<int32_t>(side.rest));
+    found.input += side.rest * stride;
+    stride *= p.axes[axis].in;
+    rest = side.quotient;
+  }
+  found.first = rest;
+  return found;
+}
+
+// gather_run(), but from +0 on: the code within, which is a loop again, is there once, and takes fewer registers. It
+// differs in the sign of a zero alone, and the element's sum is added to +0.
+template <class Sum, class Weight, class Value>
+__device__ inline Sum gather_from_zero(int32_t count, Weight&& weight, Value&& value) {
+  Sum run{};
+#pragma unroll 1
+  for (int32_t i = 0; i < count; ++i) run = fma(weight(i), value(i), run);
+  return run;
+}
+
+// The sums of kVector elements side by side in `count` outers.
 template <int kVector, int kOuters, class Stored, class Real>
-__device__ inline Several<Real, kVector * kOuters> sum_run(const SeparableCall<Stored, Real>& p,
-                                                           const SeparableReaders (&readers)[3],
-                                                           const Stored* const (&outers)[kOuters]) {
-  if (readers[0].count == 0 || readers[1].count == 0 || readers[2].count == 0) return {};
+__device__ inline auto sum_run(const SeparableCall<Stored, Real>& p, const SeparableReaders (&readers)[3],
+                               const Stored* from, int count) {
+  using Sum = Several<Real, kVector * kOuters>;
   const auto weight_along = [&](int axis) {
     return [&, axis](int32_t i) { return p.axes[axis].weight(readers[axis].output(i)); };
   };
-  return gather_run(readers[2].count, weight_along(2), [&](int32_t k) {
+  return gather_from_zero<Sum>(readers[2].count, weight_along(2), [&](int32_t k) {
     const int64_t slice = int64_t{readers[2].output(k)} * p.axes[1].out;
-    return gather_run(readers[1].count, weight_along(1), [&](int32_t j) {
+    return gather_from_zero<Sum>(readers[1].count, weight_along(1), [&](int32_t j) {
       const int64_t row = (slice + readers[1].output(j)) * p.axes[0].out;
-      return gather_run(readers[0].count, weight_along(0), [&](int32_t i) {
-        const int64_t at = (row + readers[0].output(i)) * p.inner;
-        Several<Real, kVector * kOuters> read;
+      return gather_from_zero<Sum>(readers[0].count, weight_along(0), [&](int32_t i) {
+        const Stored* const at = from + (row + readers[0].output(i)) * p.inner;
+        Sum read{};
 #pragma unroll
         for (int s = 0; s < kOuters; ++s) {
+          if (s >= count) continue;
           if constexpr (kVector == 1) {
-            read.at[s] = static_cast<Real>(widened(outers[s][at]));
+            read.at[s] = static_cast<Real>(widened(at[s * p.output_step]));
           } else {
             Real four[4];
-            load_four<true>(outers[s] + at, 4, four);
+            load_four<true>(at + s * p.output_step, 4, four);
 #pragma unroll
             for (int c = 0; c < 4; ++c) read.at[4 * s + c] = four[c];
           }
@@ -71,76 +108,62 @@ __device__ inline Several<Real, kVector * kOuters> sum_run(const SeparableCall<S
   });
 }
 
-// The sum of one element with any number of readers.
-template <class Stored, class Real>
-__device__ inline Real sum_any(const SeparableCall<Stored, Real>& p, const SeparableReaders (&readers)[3],
-                               const Stored* from) {
-  GatherSum<Real> slices;
-  for (int32_t k = 0; k < readers[2].count; ++k) {
-    GatherSum<Real> rows;
-    const int32_t z = readers[2].output(k);
-    for (int32_t j = 0; j < readers[1].count; ++j) {
-      GatherSum<Real> row;
-      const int32_t y = readers[1].output(j);
-      for (int32_t i = 0; i < readers[0].count; ++i) {
-        const int32_t x = readers[0].output(i);
-        const int64_t at = ((int64_t{z} * p.axes[1].out + y) * p.axes[0].out + x) * p.inner;
-        row.add(p.axes[0].weight(x), static_cast<Real>(widened(from[at])));
-      }
-      rows.add(p.axes[1].weight(y), row.sum());
-    }
-    slices.add(p.axes[2].weight(z), rows.sum());
-  }
-  return slices.sum();
-}
-
-// A thread for kVector inner elements of each place of some outers. Threads side by side are elements side by side.
+// For readers that are at most a run along each side. A thread sums up kVector elements side by side in kOuters outers
+// at a time. Threads side by side are elements side by side.
 template <class Stored, class Real, int kVector, int kOuters>
 __global__ void __launch_bounds__(kSeparableThreads)
     separable_kernel(const __grid_constant__ SeparableCall<Stored, Real> p) {
   const uint32_t thread = blockIdx.x * kSeparableThreads + threadIdx.x;
   if (thread >= p.threads) return;
-  const Division::Result group = p.groups.divide(thread);
-  uint32_t rest = group.quotient;
-  int64_t place = 0, stride = p.inner;
-  SeparableReaders readers[3];
-#pragma unroll
-  for (int axis = 0; axis < 3; ++axis) {
-    const Division::Result side = p.sides[axis].divide(rest);
-    readers[axis] = p.axes[axis].readers(static_cast<int32_t>(side.rest));
-    place += side.rest * stride;
-    stride *= p.axes[axis].in;
-    rest = side.quotient;
-  }
-  const bool is_run = readers[0].count <= kRun && readers[1].count <= kRun && readers[2].count <= kRun;
-  const int64_t channel = int64_t{group.rest} * kVector;
-  for (int64_t first = rest; first < p.outers; first += p.lanes * kOuters) {
-    const Stored* outers[kOuters];
-#pragma unroll
-    for (int s = 0; s < kOuters; ++s) {
-      outers[s] = p.grad_output + min(first + s * p.lanes, p.outers - 1) * p.outputs + channel;
-    }
-    Several<Real, kVector * kOuters> sums;
-    if (is_run) {
-      sums = sum_run<kVector>(p, readers, outers);
-    } else {
-      for (int n = 0; n < kVector * kOuters; ++n) sums.at[n] = sum_any(p, readers, outers[n / kVector] + n % kVector);
-    }
+  const SeparablePlace place = place_of(p, thread, kVector);
+  for (int64_t first = place.first; first < p.outers; first += p.lanes * kOuters) {
+    const auto count = static_cast<int>(min((p.outers - first - 1) / p.lanes + 1, int64_t{kOuters}));
+    const auto sums =
+        sum_run<kVector, kOuters>(p, place.readers, p.grad_output + first * p.outputs + place.output, count);
     visit_elements(p.grad_input.data, p.grad_input.dtype, [&]<class To>(To* to) {
+      to += first * p.inputs + place.input;
 #pragma unroll
       for (int s = 0; s < kOuters; ++s) {
-        if (first + s * p.lanes >= p.outers) break;
-        To* const at = to + (first + s * p.lanes) * p.inputs + place + channel;
+        if (s >= count) break;
         if constexpr (kVector == 1) {
-          *at = narrowed<To>(Real(0) + sums.at[s]);
+          to[s * p.input_step] = narrowed<To>(Real(0) + sums.at[s]);
         } else {
           Real four[4];
 #pragma unroll
           for (int c = 0; c < 4; ++c) four[c] = Real(0) + sums.at[4 * s + c];
-          store_four_as<true>(at, 4, four);
+          store_four_as<true>(to + s * p.input_step, 4, four);
         }
       }
     });
+  }
+}
+
+// For any number of readers. A thread sums up one element at a time.
+template <class Stored, class Real>
+__global__ void __launch_bounds__(kSeparableThreads)
+    separable_crowds_kernel(const __grid_constant__ SeparableCall<Stored, Real> p) {
+  const uint32_t thread = blockIdx.x * kSeparableThreads + threadIdx.x;
+  if (thread >= p.threads) return;
+  const SeparablePlace place = place_of(p, thread, 1);
+  for (int64_t outer = place.first; outer < p.outers; outer += p.lanes) {
+    const Stored* const from = p.grad_output + outer * p.outputs + place.output;
+    GatherSum<Real> slices;
+    for (int32_t k = 0; k < place.readers[2].count; ++k) {
+      GatherSum<Real> rows;
+      const int32_t z = place.readers[2].output(k);
+      for (int32_t j = 0; j < place.readers[1].count; ++j) {
+        GatherSum<Real> row;
+        const int32_t y = place.readers[1].output(j);
+        for (int32_t i = 0; i < place.readers[0].count; ++i) {
+          const int32_t x = place.readers[0].output(i);
+          const int64_t at = ((int64_t{z} * p.axes[1].out + y) * p.axes[0].out + x) * p.inner;
+          row.add(p.axes[0].weight(x), static_cast<Real>(widened(from[at])));
+        }
+        rows.add(p.axes[1].weight(y), row.sum());
+      }
+      slices.add(p.axes[2].weight(z), rows.sum());
+    }
+    store_one(p.grad_input.data, p.grad_input.dtype, outer * p.inputs + place.input, Real(0) + slices.sum());
   }
 }
 

@@ -13,6 +13,6 @@ struct SeparableLayout {
 
 // `grad_output`: of type `dtype`. Throws CudaError, Unavailable or std::bad_alloc.
 void separable_backward(const CheckedSeparable& checked, SeparableLayout layout, const Input& grad_output,
-                        msda_dtype dtype, bool float64, Result grad_input, Work& work);
+                        msda_dtype dtype, Result grad_input, Work& work);
 
 }  // namespace msda::kernels::cuda
