@@ -1,4 +1,5 @@
 // The GPU's functions of a library that is built without the CUDA toolkit: they report MSDA_UNAVAILABLE.
+#include "kernels/ctc_loss.h"
 #include "kernels/cuda_version.h"
 #include "kernels/grid_sample.h"
 #include "kernels/guarded.h"
@@ -28,6 +29,10 @@ msda_status msda_cuda_backward(const msda_call*, const msda_tensor*, const msda_
 }
 msda_status msda_cuda_stages(const msda_call*, const msda_tensor*, const msda_options*,
                              const msda_tensor* const[MSDA_STAGE_COUNT], void*) {
+  return absent();
+}
+msda_status msda_cuda_ctc_loss_backward(const msda_ctc_loss_call*, const msda_tensor*, const msda_options*,
+                                        const msda_tensor*, void*) {
   return absent();
 }
 msda_status msda_cuda_grid_sample_backward(const msda_grid_sample_call*, const msda_tensor*, const msda_options*,

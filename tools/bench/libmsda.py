@@ -19,7 +19,7 @@ from msda_replay.libmsda import (  # noqa: E402, F401
     GridCall,
     InterpolateCall,
     Options, ROI_POOLINGS, 
-    RoiAlignCall, RoiPoolCall, 
+    CtcLossCall, RoiAlignCall, RoiPoolCall, 
     ScatterCall,
     SeparableCall,
     Tensor,

@@ -4,7 +4,8 @@
     python3 tools/bench/scatter_bench.py [--assert] [--rows NAME,...] [--types float32,...] [--json FILE]
 
 Each contender goes from its inputs to the finished result, clearing included. PyTorch's index_add_, interpolate (but for
-nearest pixels) and torchvision's roi_align, roi_pool, ps_roi_pool and ps_roi_align add atomically; PyTorch's backward pass of
+nearest pixels) and torchvision's roi_align, roi_pool, ps_roi_pool and ps_roi_align add atomically, as does ctc_loss of long
+sequences; PyTorch's backward pass of
 embedding sorts if there are many indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of medians. Before it is timed, each contender's
 result is compared with PyTorch's in float64. Promise: libmsda takes at most as long as PyTorch, in float32 with a cold cache,
 in the rows that have it.
@@ -19,7 +20,7 @@ import sys
 from gpu import comparison
 from gpu.comparison import PYTORCH, TYPES
 from harness import ended
-from libmsda import ROI_POOLINGS, InterpolateCall, RoiAlignCall, RoiPoolCall, ScatterCall, caller, describe
+from libmsda import ROI_POOLINGS, CtcLossCall, InterpolateCall, RoiAlignCall, RoiPoolCall, ScatterCall, caller, describe
 
 OURS = "libmsda"
 
@@ -174,6 +175,46 @@ class RoiPool(RoiAlign):
         return lambda: backward(grad_output, boxes, indices, *self.options(), self.N, self.C, *self.image)
 
 
+@dataclasses.dataclass(frozen=True)
+class CtcLoss:
+    """`B` sequences of `T` steps, `C` labels, and targets of `labels`."""
+
+    T: int
+    B: int
+    C: int
+    labels: int
+    promised: bool = True
+    types: tuple = ("float32", "float64")
+
+    def __str__(self):
+        return f"ctc_loss {self.T}x{self.B}x{self.C}, {self.labels} labels"
+
+    def lengths(self):
+        return [self.T] * self.B, [self.labels] * self.B
+
+    def draw(self, torch, dtype, generator):
+        log_probs = torch.randn(self.T, self.B, self.C, generator=generator, device="cuda", dtype=dtype).log_softmax(2)
+        targets = torch.randint(1, self.C, (self.B, self.labels), generator=generator, device="cuda")
+        loss, alpha = torch.ops.aten._ctc_loss(log_probs, targets, *self.lengths())
+        return torch.randn(self.B, generator=generator, device="cuda", dtype=dtype), log_probs, targets, loss, alpha
+
+    def ours(self, torch, library, tensors):
+        grad, log_probs, targets, loss, alpha = tensors
+        lengths = torch.tensor(self.lengths())
+        call = CtcLossCall(0, 0, *map(describe, (log_probs, targets, lengths, loss, alpha)))
+        stream = torch.cuda.current_stream().cuda_stream
+        function = "msda_cuda_ctc_loss_backward"
+        return caller(library, function, [call, describe(grad), None], [torch.empty_like(log_probs)], (tensors, lengths), stream)
+
+    def pytorchs(self, torch, tensors):
+        grad, log_probs, targets, loss, alpha = tensors
+        return lambda: torch.ops.aten._ctc_loss_backward(grad, log_probs, targets, *self.lengths(), loss, alpha, 0)
+
+
+# T, B, C, labels: DeepSpeech's letters, word pieces, Chinese characters, lines of text, nanopores' bases, small nets.
+SPOKEN = [(500, 32, 29, 100), (1500, 16, 29, 200), (800, 32, 1000, 60), (400, 64, 5000, 30), (200, 128, 7000, 20), (100, 256, 80, 25),
+          (1000, 64, 5, 400), (50, 64, 37, 10), (2000, 8, 128, 150), (300, 16, 32, 40)]  # fmt: skip
+
 # roi_pool: N, C, image, boxes, size, bins. Fast R-CNN's VGG and AlexNet, ResNet's fourth stage, feature pyramids.
 POOLED = [(2, 512, (38, 50), 128, 10, 7), (2, 512, (38, 63), 256, 12, 7), (1, 512, (38, 63), 300, 12, 7), (1, 512, (38, 50), 2000, 10, 7),
           (2, 256, (37, 62), 128, 10, 6), (1, 1024, (50, 76), 512, 16, 14), (2, 1024, (50, 76), 512, 16, 7), (2, 256, (200, 304), 700, 16, 7),
@@ -216,6 +257,7 @@ ROWS = {
     "c4": RoiAlign(2, 1024, (50, 76), 512, 16, bins=14, ratio=0),
     **{f"{pooling}-{number}": RoiPool(*sizes, pooling=pooling)
        for pooling in ROI_POOLINGS for number, sizes in enumerate(POOLED if pooling == "roi_pool" else SENSITIVE, 1)},
+    **{f"ctc-{number}": CtcLoss(*sizes) for number, sizes in enumerate(SPOKEN, 1)},
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from conftest import BUILD
-from support.bits import enqueued, grid_sample, interpolate, max_pool, msda, roi_align, roi_pool, scatter_add, separable
+from support.bits import ctc_loss, enqueued, grid_sample, interpolate, max_pool, msda, roi_align, roi_pool, scatter_add, separable
 from support.bits.compare import Side, atomic, differences, modes, repeat
 from support.bits.devices import Host, load
 from support.bits.laid import Laid
@@ -244,7 +244,7 @@ def test_a_repeated_call_asks_cuda_little(sides):
     assert (calls.value, exchanges.value, graphs.value) == (before[0] + 6, before[1], before[2] + 1)
 
 
-@pytest.mark.parametrize("module", [interpolate, roi_align, roi_pool])
+@pytest.mark.parametrize("module", [interpolate, roi_align, roi_pool, ctc_loss])
 def test_gathers(sides, module):
     assert not modes(*sides, module.Problem, 60, 20000)
 
@@ -269,6 +269,30 @@ def test_pooled_planes_of_several_tiles_and_batches(sides, pooling, stored):
 
 def test_pooling_and_padding(sides):
     assert not modes(*sides, separable.Problem, 500, 4000)
+
+
+@pytest.mark.parametrize("labels, dtype", [(700, "float32"), (2000, "float32"), (3500, "float32"), (2000, "float64")])
+def test_targets_of_which_a_thread_has_several_positions(sides, labels, dtype):
+    """Steps that fit a block's memory, and that do not."""
+    problem = ctc_loss.Problem(1, 100)
+    problem.T, problem.B, problem.C, problem.positions, problem.blank = 3, 2, 5, 2 * labels + 1, 2
+    rng, log = problem.rng, lambda n: -5 * problem.rng.random(n)
+    problem.lengths = Laid("int64", (2, 2), contents=lambda n: np.array([3, 2, labels, labels - 1]), contiguous=True)
+    contents = {"log_probs": ((3, 2, 5), log), "targets": ((2, labels), lambda n: rng.integers(0, 5, n)), "neg_log_likelihood": ((2,), rng.random),
+                "log_alpha": ((2, 3, 2 * labels + 1), log), "grad_output": ((2,), rng.standard_normal)}  # fmt: skip
+    problem.inputs = {name: Laid("int64" if name == "targets" else dtype, shape, contents=numbers, contiguous=True)
+                      for name, (shape, numbers) in contents.items()}
+    assert not differences(*sides, problem, "ctc_loss_backward", problem.results_of("ctc_loss_backward", dtype), "deterministic")
+
+
+def test_targets_that_the_gpu_has_not(sides):
+    problem = ctc_loss.Problem(1, 100)
+    problem.T, problem.B, problem.C, problem.positions, problem.blank = 1, 1, 2, 2 * 8192 + 1, 0
+    problem.lengths = Laid("int64", (2, 1), contents=lambda n: np.array([1, 8192]), contiguous=True)
+    shapes = {"log_probs": (1, 1, 2), "targets": (8192,), "neg_log_likelihood": (1,), "log_alpha": (1, 1, 2 * 8192 + 1), "grad_output": (1,)}
+    problem.inputs = {name: Laid("int32" if name == "targets" else "float32", shape, contents=np.zeros) for name, shape in shapes.items()}
+    with pytest.raises(RuntimeError, match="status 4: the GPU's kernels take targets of at most 8191 labels"):
+        sides[1].run(problem, "ctc_loss_backward", problem.results_of("ctc_loss_backward", "float32"), "deterministic")
 
 
 def doubled(number, work):

@@ -109,6 +109,13 @@ class RoiPoolCall(ctypes.Structure):
                 ("boxes", Tensor), ("grad_output", Tensor), ("indices", Tensor)]  # fmt: skip
 
 
+class CtcLossCall(ctypes.Structure):
+    """msda_ctc_loss_call."""
+
+    _fields_ = [("blank", ctypes.c_int64), ("zero_infinity", ctypes.c_int32), ("log_probs", Tensor), ("targets", Tensor),
+                ("lengths", Tensor), ("neg_log_likelihood", Tensor), ("log_alpha", Tensor)]  # fmt: skip
+
+
 class Options(ctypes.Structure):
     """msda_options."""
 
