@@ -264,3 +264,18 @@ def test_products_by_an_index(device):
             close(found, to.double().scatter_reduce(0, index, source.double(), reduce, include_self=include), dtype)
             again = replaced(operator, lambda t, i, s: t.clone().scatter_reduce_(0, i, s, reduce, include_self=include), device, to, index, source)
             equal(again, found)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_what_pytorch_refuses_is_compiled(backend):
+    """PyTorch refuses max_unpool while a graph is traced, too."""
+    input, index = numbers(3, 1, 2, 3, 3), indices(3, 0, 36, 1, 2, 3, 3)
+    compiled = torch.compile(lambda x, i: F.max_unpool2d(x * 2, i, 2, output_size=(6, 6)) + 1, backend=backend)
+    expected = F.max_unpool2d(input * 2, index, 2, output_size=(6, 6)) + 1
+    assert torch.equal(replaced("max_unpool", compiled, "cpu", input, index), expected)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="does not have a deterministic implementation"):
+            compiled(input, index)
+    finally:
+        torch.use_deterministic_algorithms(False)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(BENCH))
 import harness  # noqa: E402
 from gpu import comparison  # noqa: E402
 
-PROGRAMS = ("against_torch", "gpu_bench", "grid_bench", "scatter_bench", "separable_bench")
+PROGRAMS = ("against_torch", "gpu_bench", "grid_bench", "replaced_bench", "scatter_bench", "separable_bench")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="PyTorch is here")

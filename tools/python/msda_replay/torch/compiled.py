@@ -45,6 +45,21 @@ def _before_inductor(function):
     torch._TorchCompileInductorWrapper.__call__ = call
 
 
+def trace_refused(is_replaced):
+    """Where graphs are traced, PyTorch's implementations in Python refuse some operators, too: no more while `is_replaced()`."""
+    names = {name for replaced in REPLACED for name in replaced.refusals}
+    refuse = getattr(torch._prims_common, "alert_not_deterministic", None)
+    if refuse is None:
+        return
+
+    @functools.wraps(refuse)
+    def alert(caller):
+        if caller not in names or not is_replaced():
+            refuse(caller)
+
+    torch._prims_common.alert_not_deterministic = alert
+
+
 def keep_operators(names):
     """`names`: of aten's operators that are replaced. What has been compiled already is compiled again."""
     try:

@@ -19,6 +19,7 @@ _names = (key.removeprefix("aten::") for key in {**_REPLACED, **_AROUND} if key.
 compiled.keep_operators(tuple(name for name in _names if hasattr(torch.ops.aten, name)))
 _lock = threading.Lock()
 _users: Dict[str, int] = {}  # device type: how many contexts are open
+compiled.trace_refused(lambda: any(_users.values()))
 
 
 def _native_functions():

@@ -32,6 +32,8 @@ class Replaced:
     # Has torch.compile keep the forward passes that PyTorch would otherwise trace, and their names in aten.
     keep_forward: Callable[[], None] = _nothing
     forward: Tuple[str, ...] = ()
+    # By what names PyTorch refuses the operators while a graph is traced.
+    refusals: Tuple[str, ...] = ()
 
 
 _MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]

@@ -43,4 +43,7 @@ def _of(axes):
     return unpool
 
 
-REPLACED = Replaced({"aten::max_unpool2d": _of(2), "aten::max_unpool3d": _of(3)})
+REPLACED = Replaced(
+    {"aten::max_unpool2d": _of(2), "aten::max_unpool3d": _of(3)},
+    refusals=("max_unpooling2d_forward_out", "max_unpooling3d_forward_out"),
+)
