@@ -3,6 +3,8 @@
  *
  *     rows[index[j]] = values[j]   for j = 0, 1, ..
  *
+ * or the same for each of several planes: parts of `rows`, of `index` and of `values`, one after the other.
+ *
  * If several rows have the same index, the last one stays.
  */
 #pragma once
@@ -18,7 +20,8 @@ typedef struct msda_index_put_call {
   int64_t count;
   int64_t row_bytes;
   const void* values; /* a row for each number of the index, one after the other */
-  msda_tensor index;  /* int32 or int64, of one dimension; negative numbers count from the end */
+  msda_tensor index;  /* int32 or int64, of one dimension; negative numbers count from the end of their plane */
+  int64_t planes;     /* divides `count` and the numbers of the index; 0: one */
 } msda_index_put_call;
 
 /* On the current GPU, in whose memory everything is; `values` and `index` may not overlap `rows`. The work is enqueued

@@ -1,4 +1,4 @@
-/* The backward pass of max pooling, in libmsda: PyTorch's max_pool2d and max_pool3d, adaptive_max_pool2d and 3d, and
+/* The backward pass of max pooling, in libmsda: PyTorch's max_pool3d, adaptive_max_pool2d and 3d, and
  * fractional_max_pool2d and 3d. Errors and options are those of msda.h; the modes are deterministic and float64.
  *
  *     grad_input[n, p, c] = +0 + the sum over outputs o with indices[n, o, c] = p of  grad_output[n, o, c]

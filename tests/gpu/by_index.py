@@ -58,13 +58,10 @@ def pooled(axes, pool, backward):
     return make
 
 
-def max_pool(axes):
-    def pool(p, input):
-        kernel = [p.draw.randint(1, min(side, 5)) for side in input.shape[2:]]
-        more = kernel, [p.draw.randint(1, 3) for _ in kernel], [size // 2 for size in kernel], [1] * axes, p.chance()
-        return (*(F.max_pool2d if axes == 2 else F.max_pool3d)(input, *more, return_indices=True), more)
-
-    return pooled(axes, pool, aten.max_pool2d_with_indices_backward if axes == 2 else aten.max_pool3d_with_indices_backward)
+def max_pool3d(p, input):
+    kernel = [p.draw.randint(1, min(side, 5)) for side in input.shape[2:]]
+    more = kernel, [p.draw.randint(1, 3) for _ in kernel], [size // 2 for size in kernel], [1] * 3, p.chance()
+    return (*F.max_pool3d(input, *more, return_indices=True), more)
 
 
 def adaptive_max_pool(axes):
@@ -138,7 +135,7 @@ def scatter_reduce(p):
 
 
 OPERATORS = {
-    "max_pool2d": max_pool(2), "max_pool3d": max_pool(3), "adaptive_max_pool2d": adaptive_max_pool(2), "adaptive_max_pool3d": adaptive_max_pool(3),
+    "max_pool3d": pooled(3, max_pool3d, aten.max_pool3d_with_indices_backward), "adaptive_max_pool2d": adaptive_max_pool(2), "adaptive_max_pool3d": adaptive_max_pool(3),
     "fractional_max_pool2d": fractional_max_pool(2), "fractional_max_pool3d": fractional_max_pool(3), "max_unpool2d": max_unpool, "put_": put,
     "bincount": bincount, "histc": histc, "embedding_bag": embedding_bag, "nll_loss2d": nll_loss2d, "median": median("median"),
     "nanmedian": median("nanmedian"), "scatter_reduce": scatter_reduce}  # fmt: skip

@@ -64,19 +64,17 @@ def below(torch, most, generator, *shape):
 
 
 def max_pool(shape, kernel, stride, padding, last=False):
-    axes = len(shape) - 2
-    more = [kernel] * axes, [stride] * axes, [padding] * axes, [1] * axes, False
+    more = [kernel] * 3, [stride] * 3, [padding] * 3, [1] * 3, False
 
     def draw(torch, dtype, generator):
         input = numbers(torch, dtype, generator, *shape)
         if last:
-            input = input.contiguous(memory_format=torch.channels_last if axes == 2 else torch.channels_last_3d)
-        pool = torch.nn.functional.max_pool2d if axes == 2 else torch.nn.functional.max_pool3d
-        output, indices = pool(input, *more, return_indices=True)
+            input = input.contiguous(memory_format=torch.channels_last_3d)
+        output, indices = torch.nn.functional.max_pool3d(input, *more, return_indices=True)
         return torch.randn_like(output), input, indices
 
     sizes = f"{'x'.join(map(str, shape))} by {kernel}, stride {stride}" + ", channels last" * last
-    return Call(f"max_pool{axes}d_with_indices_backward", sizes, draw, lambda t: (t[0], t[1], *more, t[2]))
+    return Call("max_pool3d_with_indices_backward", sizes, draw, lambda t: (t[0], t[1], *more, t[2]))
 
 
 def adaptive(shape, out):
@@ -147,9 +145,8 @@ def bags(rows, channels, count):
 
 
 ROWS = {
-    "resnet": max_pool((32, 64, 112, 112), 3, 2, 1), "resnet-last": max_pool((32, 64, 112, 112), 3, 2, 1, True), "vgg": max_pool((16, 64, 224, 224), 2, 2, 0),
-    "yolo-5": max_pool((16, 256, 20, 20), 5, 1, 2), "yolo-13": max_pool((16, 256, 20, 20), 13, 1, 6), "small": max_pool((8, 64, 28, 28), 2, 2, 0),
     "unet-3d": max_pool((2, 32, 96, 96, 96), 2, 2, 0), "unet-3d-last": max_pool((2, 32, 96, 96, 96), 2, 2, 0, True),
+    "unet-3d-mid": max_pool((2, 64, 48, 48, 48), 2, 2, 0), "c3d": max_pool((8, 128, 8, 28, 28), 2, 2, 0), "small-3d": max_pool((1, 16, 16, 16, 16), 2, 2, 0),
     "unet-3d-deep": max_pool((2, 256, 12, 12, 12), 2, 2, 0), "i3d": max_pool((8, 64, 16, 56, 56), 3, 2, 1), "i3d-1": max_pool((8, 192, 8, 28, 28), 3, 1, 1),
     "cbam": adaptive((16, 256, 40, 40), 1), "cbam-large": adaptive((8, 64, 160, 160), 1), "spp-6": adaptive((16, 256, 26, 26), 6),
     "grow": adaptive((16, 64, 14, 14), 20), "to-half": adaptive((16, 64, 112, 112), 56),

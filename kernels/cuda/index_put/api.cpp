@@ -19,6 +19,10 @@ void check_index_put(const msda_index_put_call& call) {
   if (has_work && (call.rows == nullptr || call.values == nullptr)) {
     throw InvalidArgument("rows or values is a null pointer");
   }
+  const int64_t planes = call.planes == 0 ? 1 : call.planes;
+  if (planes < 0 || call.count % planes != 0 || call.index.shape[0] % planes != 0) {
+    throw InvalidArgument("planes must not be negative, and divide count and the numbers of the index");
+  }
   if (call.count > kMost || call.index.shape[0] > kMost) throw Unavailable("more rows than a GPU's kernels can count");
 }
 

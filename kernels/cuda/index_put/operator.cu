@@ -1,5 +1,6 @@
 // Writes rows where an index says. If several rows have the same index, the thread group of the last one writes. It
 // looks at the rest of a short index itself; for a long index, a kernel finds the last one of each row first.
+#include "kernels/cuda/common/division.h"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/storage.cuh"
 #include "kernels/cuda/common/warp.cuh"
@@ -14,15 +15,17 @@ constexpr int64_t kFewToLookAt = 64, kStepsToLook = 16, kUnitsOfThread = 8, kMos
 
 struct Put {
   msda_tensor index;
-  int32_t n, count;
-  int64_t units;   // of a row
-  uint32_t* last;  // [count]: one more than the last number of the index that names the row; null: each looks itself
+  int32_t n, count;   // of a plane: count
+  Division of_plane;  // numbers of the index
+  int64_t units;      // of a row
+  uint32_t* last;     // [count]: one more than the last number of the index that names the row; null: each looks itself
 };
 
 __device__ inline int32_t named_row(const Put& p, int32_t j) {
   const int64_t number = integer_at(p.index, j * p.index.stride[0]);
   const int64_t row = number < 0 ? number + p.count : number;
-  return row >= 0 && row < p.count ? static_cast<int32_t>(row) : -1;
+  const uint32_t plane = p.of_plane.divide(static_cast<uint32_t>(j)).quotient;
+  return row >= 0 && row < p.count ? static_cast<int32_t>(plane * p.count + row) : -1;
 }
 
 __global__ void __launch_bounds__(kThreads) index_put_last_kernel(const __grid_constant__ Put p) {
@@ -73,9 +76,9 @@ void put(Put p, const msda_index_put_call& call, Work& work) {
   const int64_t lanes = is_whole ? kThreads : 1 << lanes_log;
   Workspace workspace(work);
   if (p.n > std::max(kFewToLookAt, kStepsToLook * lanes)) {
-    workspace.want(p.last, p.count);
+    workspace.want(p.last, call.count);
     workspace.take();
-    clear(p.last, p.count * int64_t{sizeof(uint32_t)}, work);
+    clear(p.last, call.count * int64_t{sizeof(uint32_t)}, work);
     launch("index_put_last_kernel", index_put_last_kernel, blocks_for(p.n, kThreads), kThreads, 0, work, p);
   }
   const dim3 blocks(static_cast<unsigned>((p.n * lanes + kThreads - 1) / kThreads),
@@ -97,8 +100,10 @@ int64_t unit_of(const msda_index_put_call& call) {
 void index_put(const msda_index_put_call& call, Work& work) {
   Put p{};
   p.index = call.index;
+  const int64_t planes = std::max<int64_t>(call.planes, 1);
   p.n = static_cast<int32_t>(call.index.shape[0]);
-  p.count = static_cast<int32_t>(call.count);
+  p.count = static_cast<int32_t>(call.count / planes);
+  p.of_plane = Division(p.n / planes);
   switch (unit_of(call)) {
     case 1:
       return put<uint8_t>(p, call, work);

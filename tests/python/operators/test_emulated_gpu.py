@@ -405,10 +405,22 @@ def test_of_rows_with_the_same_index_the_last_stays(sides, n, dtype, shape, begi
     assert rows.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("n", [1, 7, 900])
+def test_rows_are_put_in_the_plane_of_their_index(sides, n):
+    rng, planes, count = np.random.default_rng(n), 3, 20
+    index, values = rng.integers(-count - 3, count + 3, planes * n), rng.standard_normal(planes * n)
+    rows, expected = np.zeros((planes * count, 1)), np.zeros((planes, count))
+    for j, number in enumerate(index):
+        if -count <= number < count:
+            expected[j // n, number] = values[j]
+    assert put_rows(sides[1].library, rows, index, values, planes=planes) == 0
+    assert rows.tobytes() == expected.tobytes()
+
+
 def test_rows_that_cannot_be_put_are_refused(sides):
     library = sides[1].library
     rows, index, values = np.zeros((4, 3), np.float32), np.arange(2), np.ones((2, 3), np.float32)
-    for changed, why in (({"count": -1}, "negative"), ({"row_bytes": -4}, "negative"), ({"rows": None}, "null"), ({"values": None}, "null"),
+    for changed, why in (({"count": -1}, "negative"), ({"row_bytes": -4}, "negative"), ({"rows": None}, "null"), ({"values": None}, "null"), ({"planes": 3}, "planes"), ({"planes": -1}, "planes"),
                          ({"index": libmsda.tensor_at(index.ctypes.data, "float32", (2,), (1,))}, "int32 or int64"),
                          ({"index": libmsda.tensor_at(index.ctypes.data, "int64", (2, 1), (1, 1))}, "index"),
                          ({"index": libmsda.tensor_at(index.ctypes.data, "int64", (-1,), (1,))}, "index"),

@@ -65,7 +65,7 @@ class IndexPutCall(ctypes.Structure):
     """msda_index_put_call."""
 
     _fields_ = [("rows", ctypes.c_void_p), ("count", ctypes.c_int64), ("row_bytes", ctypes.c_int64),
-                ("values", ctypes.c_void_p), ("index", Tensor)]  # fmt: skip
+                ("values", ctypes.c_void_p), ("index", Tensor), ("planes", ctypes.c_int64)]  # fmt: skip
 
 
 class InterpolateCall(ctypes.Structure):

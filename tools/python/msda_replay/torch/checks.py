@@ -11,12 +11,12 @@ def require(condition, message, error=RuntimeError):
         raise error(message())
 
 
-def check_range(index, size, message=lambda number: "index out of range in self", error=IndexError):
+def check_range(index, size, message=lambda number: "index out of range in self", error=IndexError, least=0):
     """Checks on a CPU only: reading an index on a GPU would wait for it."""
     if index.is_cuda or index.numel() == 0:
         return
     low, high = (int(end) for end in torch.aminmax(index))
-    require(low >= 0 and high < size, lambda: message(low if low < 0 else high), error)
+    require(low >= least and high < size, lambda: message(low if low < least else high), error)
 
 
 def _addresses(tensor):

@@ -48,9 +48,9 @@ def _before_inductor(function):
 def trace_refused(is_replaced):
     """Where graphs are traced, PyTorch's implementations in Python refuse some operators, too: no more while `is_replaced()`."""
     names = {name for replaced in REPLACED for name in replaced.refusals}
-    refuse = getattr(torch._prims_common, "alert_not_deterministic", None)
-    if refuse is None:
+    if not hasattr(torch._prims_common, "alert_not_deterministic"):
         return
+    refuse = torch._prims_common.alert_not_deterministic
 
     @functools.wraps(refuse)
     def alert(caller):

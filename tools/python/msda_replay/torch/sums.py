@@ -18,7 +18,8 @@ def total(addends):
     """Returns the sum of all elements: of those whose numbers have the same remainder by 1,024, in their order, and then of these sums."""
     flat = addends.reshape(-1)
     columns = flat.new_empty(1, min(1024, max(flat.numel(), 1)))
-    source = torch.nn.functional.pad(flat, (0, -flat.numel() % columns.shape[1])).view(-1, columns.shape[1])
+    rest = -flat.numel() % columns.shape[1]
+    source = (torch.nn.functional.pad(flat, (0, rest)) if rest else flat).view(-1, columns.shape[1])
     none = torch.zeros((), dtype=torch.int64, device=flat.device)
     add_by_index(columns, 0, none.expand(len(source)), source)
     result = flat.new_empty(1)

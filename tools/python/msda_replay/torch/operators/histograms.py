@@ -43,10 +43,12 @@ def _histc(own, self, bins=100, min=0, max=0):
         return own(self, bins, min, max)
     require(bins > 0, lambda: "bins must be > 0")
     require(self.dtype in (torch.float32, torch.float64), lambda: f"histc: {self.dtype}; it must be float32 or float64")
-    low, high = (torch.full((), end, dtype=self.dtype, device=self.device) for end in _range(self, min, max))
-    inside = (self >= low) & (self <= high)
-    place = (((self - low) * bins) / (high - low)).to(torch.int64).clamp_(max=bins - 1)
-    place = place.masked_fill_(~inside, -1).reshape(-1)
+    low, high = _range(self, min, max)
+    width = torch.tensor(high, dtype=self.dtype) - torch.tensor(low, dtype=self.dtype)
+    # By a tensor: a GPU multiplies by the reciprocal of a number.
+    place = (((self - low) * bins) / torch.full_like(width, width.item(), device=self.device)).to(torch.int64).clamp_(max=bins - 1)
+    is_inside = self.clamp(low, high) == self
+    place = torch.where(is_inside, place, -1).reshape(-1)
     if self.is_cuda:
         counts = own(place, bins, 0, bins)  # each of these integers in a bin of its own
     else:

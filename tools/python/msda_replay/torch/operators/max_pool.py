@@ -1,4 +1,7 @@
-"""PyTorch's backward passes of max pooling: sums of grad_output by the indices that the forward pass returned."""
+"""PyTorch's backward passes of max pooling: sums of grad_output by the indices that the forward pass returned.
+
+That of max_pool2d is not among them: PyTorch's kernels for it gather, in one order.
+"""
 
 import functools
 import math
@@ -71,13 +74,10 @@ def _backward(grad_output, input, indices, axes, windows, layout):
     return grad_input
 
 
-def _max_pool(axes):
-    def backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
-        numbers = [_every(*given) for given in ((kernel_size, axes, ()), (stride, axes, kernel_size), (padding, axes, (0,)), (dilation, axes, (1,)))]
-        windows = [functools.partial(_windows, *given) for given in zip(*numbers)]
-        return _backward(grad_output, self, indices, axes, windows, suggest_memory_format(self))
-
-    return backward
+def _max_pool3d(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
+    numbers = _every(kernel_size, 3, ()), _every(stride, 3, kernel_size), _every(padding, 3, (0,)), _every(dilation, 3, (1,))
+    windows = [functools.partial(_windows, *given) for given in zip(*numbers)]
+    return _backward(grad_output, self, indices, 3, windows, suggest_memory_format(self))
 
 
 def _adaptive_max_pool(axes):
@@ -97,8 +97,7 @@ def _fractional_max_pool(axes):
 
 
 REPLACED = Replaced({
-    "aten::max_pool2d_with_indices_backward": _max_pool(2),
-    "aten::max_pool3d_with_indices_backward": _max_pool(3),
+    "aten::max_pool3d_with_indices_backward": _max_pool3d,
     "aten::adaptive_max_pool2d_backward": _adaptive_max_pool(2),
     "aten::adaptive_max_pool3d_backward": _adaptive_max_pool(3),
     "aten::fractional_max_pool2d_backward": _fractional_max_pool(2),

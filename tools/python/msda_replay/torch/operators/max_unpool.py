@@ -30,11 +30,7 @@ def _of(axes):
         volume = "x".join(map(str, output_size))
         check_range(places, pixels, lambda index: f"Found an invalid max index: {index} (output volumes are of size {volume}", RuntimeError)
         output = self.new_zeros(*self.shape[:-axes], *output_size)
-        begins = torch.arange(0, max(planes * pixels, 1), max(pixels, 1), device=self.device)[:planes, None]
-        flat = places + begins
-        if self.is_cuda:  # what names no pixel of its own plane names none
-            flat = torch.where((places >= 0) & (places < pixels), flat, planes * pixels)
-        rows.put(output.view(-1), flat.view(-1), self.contiguous().view(-1))
+        rows.put(output.view(planes, pixels), places.contiguous(), self.contiguous().view(places.shape))
         if not self.is_cuda:
             output = output.contiguous(memory_format=suggest_memory_format(self))  # as PyTorch's
         receipts.add("max_unpool", {"self": self, "indices": indices}, {"output": output}, {"output_size": list(output_size)})

@@ -26,10 +26,13 @@ def _forward(own, self, target, weight, reduction, ignore_index):
     is_ignored = target == ignore_index
     classes = target.masked_fill(is_ignored, 0)
     check_range(classes, self.shape[1], lambda number: f"Target {number} is out of bounds.", IndexError)
-    weights = torch.ones((), dtype=real, device=self.device) if weight is None else weight.to(real)[classes]
-    weights = weights.expand(target.shape).masked_fill(is_ignored, 0)
-    losses = (-self.gather(1, classes[:, None])[:, 0].to(real) * weights).masked_fill(is_ignored, 0)
-    total_weight, total = sums.total(weights), sums.total(losses)
+    losses = -self.gather(1, classes[:, None])[:, 0].to(real)
+    if weight is None:
+        total_weight = (target != ignore_index).sum().to(real)
+    else:
+        weights = weight.to(real)[classes].masked_fill(is_ignored, 0)
+        losses, total_weight = losses * weights, sums.total(weights)
+    total = sums.total(losses.masked_fill(is_ignored, 0))
     output = (total / total_weight if reduction == _MEAN else total).to(self.dtype)
     found = output, total_weight.to(self.dtype)
     given = {"self": self, "target": target, **({} if weight is None else {"weight": weight})}

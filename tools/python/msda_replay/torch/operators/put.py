@@ -33,14 +33,12 @@ def _put_(self, index, source, accumulate=False):
         return self
     held = {"self": self.clone()} if receipts.are_kept() else {}
     flat, count = self.reshape(-1), self.numel()
-    places = index.reshape(-1)
     message = f"out of range: tried to access index {{}} on a tensor of {count} elements."
-    places = torch.where(places < 0, places + count, places)
-    check_range(places, count, message.format, IndexError)
+    check_range(index, count, message.format, IndexError, least=-count)
     if accumulate:
-        _add(flat, places, source.reshape(-1))
-    else:  # a number below 0 that is outside would count from the end again
-        rows.put(flat, torch.where(places < 0, count, places), source.contiguous().view(-1))
+        _add(flat, torch.where(index < 0, index + count, index).reshape(-1), source.reshape(-1))
+    else:
+        rows.put(flat[None], index.reshape(1, -1).contiguous(), source.reshape(1, -1).contiguous())
     if flat.data_ptr() != self.data_ptr() or not self.is_contiguous():
         self.copy_(flat.view(self.shape))
     receipts.add("put", {**held, "index": index, "source": source}, {"self": self}, {"accumulate": accumulate})
