@@ -311,11 +311,22 @@ def test_a_tensor_that_raises_is_not_handed_over(module, what):
 def test_calls_that_no_function_has_are_refused(module):
     array = Array(np.zeros(3))
     for arguments in ((0, 0, b"", (array,), (None,)), (0, 0, b"", (array,), (None,) * 6), (0, 0, b"", (array,) * 6, (None, array)),
-                      (0, 0, bytes(65), (array,), (None, array))):  # fmt: skip
+                      (0, 0, bytes(145), (array,), (None, array))):  # fmt: skip
         with pytest.raises(ValueError, match="no function of libmsda"):
             module.run(*arguments)
     with pytest.raises(TypeError):
         module.run(0, 0, b"", [array], (None, array))
+
+
+def test_the_structures_of_all_functions_are_taken(module):
+    """What they have before their tensors."""
+    heads = {}
+    for name, structure in vars(libmsda).items():
+        if isinstance(structure, type) and issubclass(structure, ctypes.Structure):
+            heads[name] = min((getattr(structure, field).offset for field, kind in structure._fields_ if kind is libmsda.Tensor), default=0)
+    assert heads["MaxPoolCall"] == 144 and len(heads) > 5
+    for size in heads.values():
+        assert module.run(0, 0, bytes(size), (object(),), (None, None)) is None
 
 
 class Otherwise:
@@ -355,9 +366,10 @@ def test_a_replaced_sum_is_handed_over_and_returns_what_it_wrote_to(of_class, by
 def test_a_replaced_sum_counts_references(exchanging):
     tensors = [Exchanged(array) for array in rows()[:3]]
     add, called, _, _ = in_place(exchanging)
-    before = [sys.getrefcount(tensor) for tensor in tensors]
+    before, counts = [sys.getrefcount(tensor) for tensor in tensors], exchanging.counts()
     for _ in range(20):
         add(tensors[0], 0, *tensors[1:])
+    assert exchanging.counts() == (counts[0] + 20, *counts[1:])
     assert [sys.getrefcount(tensor) for tensor in tensors] == before and len(called.calls) == 20
 
 
@@ -404,6 +416,7 @@ def test_rows_that_are_put_are_handed_over(exchanging, dtype, indices):
         self = Exchanged(to, offset=24)
         assert put(self, indices(index), Exchanged(values), *more) is self and not otherwise.calls
         [(call, (stream,))] = called.calls
+        assert call.planes == 0 and exchanging.counts()[2] > 0
         assert (call.rows, call.count, call.row_bytes, call.values) == (to.ctypes.data, 5, 6 * to.itemsize, values.ctypes.data)
         assert facts(call.index) == (index.array.ctypes.data, libmsda.DTYPES["int32"], (4,), (2,)) and stream == STREAM + 200 + GPU
 

@@ -1,25 +1,31 @@
 """The backward passes of max pooling within msda_replay.torch.deterministic(), compared with PyTorch's in float64."""
 
+import ctypes
 import math
+import os
+import pathlib
 import random
 
 import pytest
 
 torch = pytest.importorskip("torch", "2.4", reason="needs PyTorch 2.4 or later")
 
+from msda_replay import libmsda  # noqa: E402
 from msda_replay.torch import Receipt, deterministic  # noqa: E402
+from msda_replay.torch.operators import max_pool  # noqa: E402
 from support.replaced import DEVICES, close, numbers  # noqa: E402
 
+BUILD = pathlib.Path(os.environ.get("MSDA_BUILD", pathlib.Path(__file__).resolve().parents[3] / "build"))
 F = torch.nn.functional
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def pooled(seed):
+def pooled(seed, longest=14):
     """A random call of one of the five: the function, which also returns indices, and its input in float64."""
     draw = random.Random(seed)
     axes, family = draw.choice([(3, "max"), (3, "max"), (2, "adaptive"), (3, "adaptive"), (2, "fractional"), (3, "fractional")])
     least = 2 if family == "fractional" else 1
-    sides = [draw.randint(least, 14 if axes == 2 else 8) for _ in range(axes)]
+    sides = [draw.randint(least, longest if axes == 2 else 8) for _ in range(axes)]
     dilation = [draw.choice([1, 1, 2]) for _ in sides]
     kernel = [draw.randint(1, max(1, (side - 1) // d)) for side, d in zip(sides, dilation)]
     outputs = [draw.randint(1, max(1, side - size)) for side, size in zip(sides, kernel)]
@@ -116,3 +122,51 @@ def test_an_index_outside_is_refused_on_a_cpu():
     indices = torch.tensor([[[[0, 16], [0, 0]]]])
     with deterministic("cpu"), pytest.raises(ValueError, match="16"):
         torch.ops.aten.adaptive_max_pool2d_backward(torch.ones(1, 1, 2, 2), torch.ones(1, 1, 4, 4), indices)
+
+
+def test_the_windows_that_a_gpu_looks_at_hold_what_was_chosen(monkeypatch):
+    """Its kernel leaves out what a window does not hold: of output i the pixels from floor(i * step / per) - before on, `span` of them."""
+    found, backward = [], max_pool._backward
+    monkeypatch.setattr(max_pool, "_backward", lambda *given: found.append(given) or backward(*given))
+    widths = torch.zeros(3, dtype=torch.int64)
+    for seed in range(200):
+        function, input = pooled(seed, longest=14 if seed % 3 else 60)
+        input.nan_to_num_(nan=math.nan, neginf=-9)  # of nothing but -inf PyTorch's CPU chooses pixel 0, wherever the window is
+        found.clear()
+        gradient(function, input, torch.ones(()).expand(function(input)[0].shape))
+        _, _, indices, axes, windows, _ = found[0]
+        pixels, outputs = input.shape[-axes:], indices.shape[-axes:]
+        places = indices.reshape(-1, *outputs)
+        for axis, window in enumerate(reversed(windows)):  # of z, y, x
+            count, of_outputs, step, per, before, span = window(pixels[axis], outputs[axis])
+            assert (count, of_outputs) == (pixels[axis], outputs[axis])
+            at = places // math.prod(pixels[axis + 1 :]) % pixels[axis]
+            begin = (torch.arange(outputs[axis]) * step // per - before).reshape(-1, *[1] * (axes - 1 - axis))
+            assert ((at >= begin) & (at < begin + span)).all(), (seed, axis)
+            widths += torch.tensor([span, pixels[axis], 1])
+    assert widths[0] < 0.7 * widths[1]  # and are no whole images
+
+
+def test_a_gpu_computes_the_same_of_these_windows(monkeypatch):
+    """On the GPU that the tests emulate."""
+    library = BUILD / "stand_in" / "libmsda_emulated.so"
+    if not library.exists():
+        pytest.skip("built without the CUDA toolkit")
+    emulated = ctypes.CDLL(str(library))
+
+    def tensor(of):
+        return libmsda.tensor_at(of.data_ptr(), str(of.dtype).removeprefix("torch."), of.shape, of.stride())
+
+    def run(fields, inputs, results):
+        call, result = libmsda.MaxPoolCall(*fields, *map(tensor, inputs.values())), tensor(results["grad_input"])
+        assert emulated.msda_cuda_max_pool_backward(ctypes.byref(call), None, ctypes.byref(result), None) == 0
+
+    for seed in range(60):
+        function, input = pooled(seed)
+        input.nan_to_num_(nan=math.nan, neginf=-9)
+        grad_output = numbers(seed, *function(input)[0].shape)
+        expected = gradient(function, input, grad_output)
+        with monkeypatch.context() as patched:
+            patched.setattr(max_pool, "_run_backward", run)
+            patched.setattr(max_pool, "_is_on_gpu", lambda tensor: True)
+            assert torch.equal(gradient(function, input, grad_output).nan_to_num(77), expected.nan_to_num(77)), seed

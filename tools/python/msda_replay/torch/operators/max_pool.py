@@ -56,6 +56,10 @@ def _laid(tensor, axes, layout):
     return tensor.movedim(1, -1).view(tensor.shape[0], math.prod(tensor.shape[-axes:]), tensor.shape[1])
 
 
+def _is_on_gpu(tensor):
+    return tensor.is_cuda
+
+
 def _backward(grad_output, input, indices, axes, windows, layout):
     """windows: from the numbers of an axis's pixels and outputs to libmsda's numbers of its windows; x, y, z."""
     if grad_output.shape != indices.shape:
@@ -65,7 +69,7 @@ def _backward(grad_output, input, indices, axes, windows, layout):
     grad_input = torch.empty(input.shape, dtype=input.dtype, device=input.device, memory_format=layout)
     sides: List[Tuple[int, ...]] = [window(*sizes) for window, *sizes in zip(windows, input.shape[: -axes - 1 : -1], grad_output.shape[: -axes - 1 : -1])]
     laid, index, source = (_laid(tensor, axes, layout) for tensor in (grad_input, indices, grad_output))
-    if not grad_input.is_cuda or any((pixels + before + 1) * per > _MOST for pixels, _, _, per, before, _ in sides):
+    if not _is_on_gpu(grad_input) or any((pixels + before + 1) * per > _MOST for pixels, _, _, per, before, _ in sides):
         sums.add_by_index(laid, 1, index, source)
     else:
         fields = (tuple(sides + [(1, 1, 1, 1, 0, 1)] * (3 - axes)),)
