@@ -8,7 +8,7 @@
 namespace msda::python {
 namespace {
 
-constexpr Py_ssize_t kMostHead = 128144, kMostInputs = 5, kMostArguments = 5;
+constexpr Py_ssize_t kMostHead = 144, kMostInputs = 5, kMostArguments = 5;
 
 // The C functions that do a call: on the host, and on a GPU.
 struct Functions {
