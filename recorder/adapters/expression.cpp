@@ -1,5 +1,6 @@
 #include "recorder/adapters/expression.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -95,7 +96,7 @@ class ExpressionReader {
         element(name);
       } else if (reals_ && indices_ == 0 && name == "int" && next() == '(') {
         integers();
-      } else if (reals_ && indices_ == 0 && next() == '(') {
+      } else if (next() == '(') {
         function(name);
       } else {
         const size_t known = names_(name);
@@ -140,11 +141,16 @@ class ExpressionReader {
 
   // Reads what a function is of, from the parenthesis on.
   void function(std::string_view name) {
-    const auto known = std::ranges::find(Expression::kFunctions, name);
+    const bool of_reals = reals_ && indices_ == 0;
+    const auto first = std::begin(Expression::kFunctions) + (of_reals ? 0 : Expression::kOfIntegers);
+    const auto known = std::find(first, std::end(Expression::kFunctions), name);
     if (known == std::end(Expression::kFunctions)) {
       std::string all;
-      for (const auto& entry : Expression::kFunctions) all += std::string(entry) + ", ";
-      throw BadExpression(quoted(text_) + " has the function " + std::string(name) + "; there are " + all + "int");
+      for (auto entry = first; entry != std::end(Expression::kFunctions); ++entry) {
+        all += (entry == first ? "" : ", ") + std::string(*entry);
+      }
+      throw BadExpression(quoted(text_) + " has the function " + std::string(name) + "; there are " + all +
+                          (of_reals ? ", int" : " of integers"));
     }
     const auto number = known - std::begin(Expression::kFunctions);
     ++at_;
@@ -254,9 +260,18 @@ std::optional<Refusal> Expression::apply(const Step& step, Stack<int64_t>& stack
     stack.push_back(std::get<int64_t>(value));
     return std::nullopt;
   }
+  if (what == 'f' && step.number == kAbs) {
+    int64_t& x = stack.back();
+    if (x < 0 && __builtin_sub_overflow(int64_t{0}, x, &x)) return Refusal{text_ + " is more than 63 bits hold"};
+    return std::nullopt;
+  }
   const int64_t right = stack.back();
   stack.pop_back();
   int64_t& left = stack.back();
+  if (what == 'f') {
+    left = step.number == kMin ? std::min(left, right) : std::max(left, right);
+    return std::nullopt;
+  }
   const bool divides = what == '/' || what == '%';
   if (divides && right == 0) return Refusal{text_ + " divides by zero"};
   bool overflow = false;

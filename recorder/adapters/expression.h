@@ -45,9 +45,9 @@ class Expression {
   template <class Number>
   using Stack = boost::container::small_vector<Number, 16>;
 
-  // Functions of real numbers, by their places here.
+  // Functions, by their places here: all are of real numbers, the last three also of integers.
   static constexpr std::string_view kFunctions[] = {"exp", "sqrt", "abs", "min", "max"};
-  enum Function { kExp, kSqrt, kAbs, kMin, kMax, kOfTwo = kMin };
+  enum Function { kExp, kSqrt, kAbs, kMin, kMax, kOfIntegers = kAbs, kOfTwo = kMin };
 
   // A tensor's element, and for each of its dimensions the name that is its whole index, if one is.
   struct Reference {
@@ -81,6 +81,7 @@ class Expression {
   // Returns the names in indices, which must be integers.
   const std::vector<size_t>& index_names() const { return in_indices_; }
   bool has_decimals_or_functions() const;
+  bool is_integer_of_reals() const { return steps_.back().what == 'i'; }  // int(...), and nothing beside it
   // Returns NAME and EXPRESSION of abs(NAME - EXPRESSION) or abs(EXPRESSION - NAME).
   std::optional<std::pair<size_t, Expression>> distance() const;
 
@@ -161,6 +162,7 @@ class Condition {
 
   const Expression& left() const { return left_; }
   const Expression& right() const { return right_; }
+  std::string_view comparison() const { return comparison_; }
   bool is_equality() const { return comparison_ == "=="; }
   bool is_less() const { return comparison_ == "<" || comparison_ == "<="; }
   // Whether numbers that differ by this compare as it says: 0 for ==.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/operator_rows.h"
 #include "recorder/adapters/adapter_files.h"
 #include "recorder/adapters/decode.h"
@@ -17,10 +19,12 @@ const Adapters& built_in() {
 #define MSDA_ADD(file) add_##file(*adapters);
     MSDA_ADAPTER_FILES(MSDA_ADD)
 #undef MSDA_ADD
-    for (const std::string_view definition : kernels::kOperatorDefinitions) {
+    const auto add = [&](std::string_view definition) {
       for (UserSpec& spec : built_in_specs(definition, /*with_operators=*/false))
         adapters->push_back(user_adapter(std::move(spec)));
-    }
+    };
+    std::ranges::for_each(kernels::kOperatorDefinitions, add);
+    std::ranges::for_each(kernels::kAdapterFiles, add);
     return adapters;
   });
 }

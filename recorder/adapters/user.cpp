@@ -64,6 +64,14 @@ class Reading {
     }
   }
 
+  // Returns nothing for a scalar that is no real number.
+  std::optional<double> real(size_t scalar) const {
+    const ScalarSpec& spec = spec_.scalars[scalar];
+    if (spec.type == ScalarType::kFloat32) return double{bits<float>(spec)};
+    if (spec.type == ScalarType::kFloat64) return bits<double>(spec);
+    return std::nullopt;
+  }
+
   bool has(const TensorSpec& spec) const {
     return !spec.present_if || !spec.present_if->fault([this](size_t name) { return value(name); });
   }
@@ -196,9 +204,19 @@ class UserAdapter final : public Adapter {
     if (spec_.op) call.facts.texts["operator"] = spec_.op->name;
     call.pointers = reading.pointers();
     for (const size_t fact : spec_.facts) {
+      if (const auto real = reading.real(fact)) {
+        call.facts.reals[spec_.scalars[fact].name] = *real;
+        continue;
+      }
       const auto number = reading.value(fact);
       if (const auto* refusal = std::get_if<Refusal>(&number)) return refused(refusal->reason);
       call.facts.integers[spec_.scalars[fact].name] = std::get<int64_t>(number);
+    }
+    for (const auto& [name, text] : spec_.texts) call.facts.texts[name] = text;
+    for (const auto& [name, expression] : spec_.numbers) {
+      const auto number = expression.value([&](size_t value) { return reading.value(value); });
+      if (const auto* refusal = std::get_if<Refusal>(&number)) return refused(name + ": " + refusal->reason);
+      call.facts.integers[name] = std::get<int64_t>(number);
     }
     for (const TensorSpec& spec : spec_.tensors) {
       if (!reading.has(spec)) continue;

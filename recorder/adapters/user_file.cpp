@@ -211,6 +211,11 @@ void read_conventions(UserSpec& spec, const Node& node, const Node& tensors) {
   }
 }
 
+bool is_line(const std::string& text) {
+  const auto printable = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; };
+  return !text.empty() && text.size() <= 100 && std::ranges::all_of(text, printable);
+}
+
 NamePattern read_pattern(const Node& node) {
   const std::string& pattern = node.text();
   if (pattern.empty() || pattern.size() > NamePattern::kLongest) {
@@ -225,12 +230,33 @@ NamePattern read_pattern(const Node& node) {
   }
 }
 
+void read_stated_fact(UserSpec& spec, const Node& name, const std::optional<Node>& text,
+                      const std::optional<Node>& value) {
+  constexpr std::string_view kOfTheRecorder[] = {"adapter", "definition", "operator", "scalars"};
+  const std::string fact = name.identifier();
+  if (std::ranges::find(kOfTheRecorder, fact) != std::end(kOfTheRecorder)) {
+    name.fail("is \"" + fact + "\", which the recorder states; give the fact another name");
+  }
+  if (text.has_value() == value.has_value()) name.fail("has not one of \"text\" and \"value\" beside it");
+  if (text) {
+    if (!is_line(text->text())) text->fail("is not a line of 1 to 100 characters");
+    spec.texts.emplace_back(fact, text->text());
+  } else {
+    spec.numbers.emplace_back(
+        fact, value->reading_expression([&] { return Expression(value->expression(), names_of(spec)); }));
+  }
+}
+
 void read_facts(UserSpec& spec, const Node& node) {
   for (const Node& name : node.list(0, kMostParameters)) {
+    if (name.json().is_object()) {
+      name.with_keys({"name", "text", "value"});
+      read_stated_fact(spec, name.at("name"), name.find("text"), name.find("value"));
+      continue;
+    }
     const auto found = std::ranges::find(spec.scalars, name.text(), &ScalarSpec::name);
-    const bool is_integer = found != spec.scalars.end() && found->type != ScalarType::kPointer &&
-                            found->type != ScalarType::kFloat32 && found->type != ScalarType::kFloat64;
-    if (!is_integer) name.fail("is \"" + name.text() + "\", which is no integer among the parameters");
+    const bool is_number = found != spec.scalars.end() && found->type != ScalarType::kPointer;
+    if (!is_number) name.fail("is \"" + name.text() + "\", which is no number among the parameters");
     spec.facts.push_back(static_cast<size_t>(found - spec.scalars.begin()));
   }
 }
@@ -243,10 +269,7 @@ UserSpec read_spec(const Node& node, bool is_built_in) {
   spec.has_kernel = node.find("kernel") || !node.find("operator");
   if (!spec.has_kernel) node.with_keys({"name", "parameters", "tensors", "operator"});
   spec.name = node.at("name").text();
-  const auto printable = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; };
-  if (spec.name.empty() || spec.name.size() > 100 || !std::ranges::all_of(spec.name, printable)) {
-    node.at("name").fail("is not a line of 1 to 100 characters");
-  }
+  if (!is_line(spec.name)) node.at("name").fail("is not a line of 1 to 100 characters");
   if (spec.has_kernel) spec.kernel = read_pattern(node.at("kernel"));
   const auto parameters = spec.has_kernel ? node.at("parameters") : node.find("parameters");
   for (const Node& parameter :
@@ -387,7 +410,9 @@ std::vector<UserSpec> parse_specs(const std::string& path, const std::string& te
     bool is_another_type = false;
     for (const Json& typed : with_types(adapter)) {
       UserSpec& spec = specs.emplace_back(read_spec(Node(path, typed, adapter.pointer()), source != Source::kUser));
-      if (source == Source::kBuiltInForLaunches) spec.op.emplace().name = all.back().at("operator").at("name");
+      if (source == Source::kBuiltInForLaunches && all.back().contains("operator")) {
+        spec.op.emplace().name = all.back().at("operator").at("name");
+      }
       if (source == Source::kBuiltIn && !is_another_type) spec.text = alone(adapter);
       spec.is_another_type = std::exchange(is_another_type, true);
     }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
@@ -42,7 +43,9 @@ struct UserSpec {
   std::vector<ScalarSpec> scalars;  // the first names of expressions; those of kExtents follow
   std::vector<Condition> conditions;
   std::vector<TensorSpec> tensors;
-  std::vector<size_t> facts;  // scalars that become attributes of the invocation
+  std::vector<size_t> facts;                                // numbers that become attributes of the invocation
+  std::vector<std::pair<std::string, std::string>> texts;   // further attributes: the same for all launches,
+  std::vector<std::pair<std::string, Expression>> numbers;  // and computed
   std::optional<msda_dialect> dialect;
   std::optional<msda_padding> padding;
   std::optional<bool> align_corners;

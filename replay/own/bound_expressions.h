@@ -50,6 +50,7 @@ class BoundExpressions final : public OwnCall {
   const StageValues& stage(size_t number) const { return stages_[number]; }
   const std::string& stage_name(size_t number) const { return op_.op().stages[number].name; }
   size_t name_of_index(size_t index) const { return op_.names().index(index); }
+  bool is_of_coordinate(size_t name) const { return name >= name_of_index(op_.op().indices.size()); }
   int64_t points_in(const adapters::SumSpec& sum) const;
   void set_point(const adapters::SumSpec& sum, int64_t point, Evaluation& evaluation) const;
 

@@ -57,12 +57,20 @@ bool ExpressionOperator::takes(const capture::Invocation& invocation) const {
     return adapter->second == spec_.name;
   }
   const auto has_input = [&](size_t number) { return find(invocation.inputs, spec_.tensors[number].name) != nullptr; };
-  const auto has_fact = [&](size_t fact) { return facts.integers.contains(spec_.scalars[fact].name); };
+  const auto has_fact = [&](size_t fact) {
+    const std::string& name = spec_.scalars[fact].name;
+    return facts.integers.contains(name) || facts.reals.contains(name);
+  };
+  const auto has_text = [&](const auto& text) {
+    const auto found = facts.texts.find(text.first);
+    return found != facts.texts.end() && found->second == text.second;
+  };
   const auto has_output = [&](const OutputSpec& output) {
     return find(invocation.outputs, spec_.tensors[output.tensor].name) != nullptr;
   };
   return !spec_.facts.empty() && std::ranges::all_of(inputs_of(invocation), has_input) &&
-         std::ranges::all_of(spec_.facts, has_fact) && std::ranges::any_of(op().outputs, has_output);
+         std::ranges::all_of(spec_.facts, has_fact) && std::ranges::all_of(spec_.texts, has_text) &&
+         std::ranges::any_of(op().outputs, has_output);
 }
 
 void ExpressionOperator::look_at(const std::vector<AddendSpec>& sum) {

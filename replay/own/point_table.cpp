@@ -19,11 +19,17 @@ namespace {
 
 constexpr int64_t kMostKeys = int64_t{1} << 26, kMostVisits = int64_t{1} << 28;
 
-// A condition that says which values of an axis a point belongs to: `key`, or those nearer to it than `reach`.
+// What a condition says of the values of an axis that a point belongs to.
+struct Bound {
+  enum class Kind { kEqual, kNear, kAtLeast, kAtMost } kind;
+  Expression key;                     // of integers, but for kNear
+  const Expression* reach = nullptr;  // of kNear: values nearer to the key than this
+  int64_t offset = 0;                 // of kAtLeast and kAtMost: what is added to the key
+};
+
 struct Key {
-  size_t condition, axis;
-  Expression key;
-  const Expression* reach;  // null: equal
+  size_t axis;
+  std::vector<Bound> bounds;  // all of which hold
 };
 
 class TableMaker {
@@ -33,13 +39,11 @@ class TableMaker {
       : bound_(bound), sum_(sum), precision_(precision), where_(where), evaluation_(bound) {}
 
   std::shared_ptr<const PointTable> make() {
+    decided_.assign(sum_.where.size(), false);
     for (size_t i = 0; i < sum_.where.size(); ++i) take(i);
     if (keys_.empty()) return nullptr;
-    table_->decided.assign(sum_.where.size(), false);
-    for (const Key& key : keys_) {
-      table_->axes.push_back(key.axis);
-      table_->decided[key.condition] = key.reach == nullptr;
-    }
+    table_->decided = decided_;
+    for (const Key& key : keys_) table_->axes.push_back(key.axis);
     table_->axes.insert(table_->axes.end(), named_.begin(), named_.end());
     long double keys = 1, visits = static_cast<long double>(bound_.points_in(sum_));
     for (const size_t axis : table_->axes) {
@@ -51,6 +55,11 @@ class TableMaker {
     table_->begin.assign(static_cast<size_t>(keys) + 1, 0);
     visit_all([&](size_t key, int64_t) { ++table_->begin[key + 1]; });
     for (size_t i = 1; i < table_->begin.size(); ++i) table_->begin[i] += table_->begin[i - 1];
+    const auto is_interval = [](const Key& key) {
+      return std::ranges::all_of(key.bounds, [](const Bound& bound) { return bound.kind >= Bound::Kind::kAtLeast; });
+    };
+    // Intervals may hold most points: then trying all of them is as well.
+    if (table_->begin.back() > kMostVisits / 4 && std::ranges::all_of(keys_, is_interval)) return nullptr;
     if (table_->begin.back() > kMostVisits / 4) {
       throw BadInput(fmt::format("{}: its conditions let {} points through; 2^26 can be examined at most", where_,
                                  table_->begin.back()));
@@ -67,37 +76,59 @@ class TableMaker {
   // Uses a condition if it says where points belong.
   void take(size_t number) {
     const auto& [condition, is_real] = sum_.where[number];
-    if (!is_real && condition.is_equality()) {
-      for (const auto& [name, key] :
-           {std::pair{&condition.left(), &condition.right()}, std::pair{&condition.right(), &condition.left()}}) {
-        if (const auto plain = name->plain_name(); plain && take(number, *plain, *key, nullptr)) return;
-      }
+    const Expression &left = condition.left(), &right = condition.right();
+    if (!is_real || (condition.is_equality() && (left.is_integer_of_reals() || right.is_integer_of_reals()))) {
+      if (const auto bound = bound_of(condition, /*is_on_left=*/true); bound && take(left, *bound))
+        return decide(number);
+      if (const auto bound = bound_of(condition, /*is_on_left=*/false); bound && take(right, *bound)) decide(number);
+      return;
     }
-    if (!is_real || !condition.is_less()) return;
-    if (const auto distance = condition.left().distance()) {
-      const Expression& reach = condition.right();
-      const bool is_number = reach.references().empty() &&
-                             std::ranges::all_of(reach.loose_names(), [&](size_t name) { return !axis_of(name); });
-      if (is_number) take(number, distance->first, distance->second, &reach);
+    if (!condition.is_less()) return;
+    if (const auto distance = left.distance()) {
+      const bool is_number = right.references().empty() &&
+                             std::ranges::all_of(right.loose_names(), [&](size_t name) { return !axis_of(name); });
+      if (is_number) take(distance->first, {Bound::Kind::kNear, distance->second, &right});
     }
   }
 
-  bool take(size_t condition, size_t name, const Expression& key, const Expression* reach) {
+  void decide(size_t condition) { decided_[condition] = true; }
+
+  // Returns what a comparison says of the side that is an index.
+  static std::optional<Bound> bound_of(const adapters::Condition& condition, bool is_on_left) {
+    const std::string_view comparison = condition.comparison();
+    const Expression& key = is_on_left ? condition.right() : condition.left();
+    if (comparison == "==") return Bound{Bound::Kind::kEqual, key};
+    if (comparison == "!=") return std::nullopt;
+    const bool is_less = (comparison[0] == '<') == is_on_left, or_equal = comparison.size() == 2;
+    if (is_less) return Bound{Bound::Kind::kAtMost, key, nullptr, or_equal ? 0 : -1};
+    return Bound{Bound::Kind::kAtLeast, key, nullptr, or_equal ? 0 : 1};
+  }
+
+  bool take(const Expression& name, const Bound& bound) {
+    const auto plain = name.plain_name();
+    return plain && take(*plain, bound);
+  }
+
+  bool take(size_t name, const Bound& bound) {
     const auto axis = axis_of(name);
-    const auto has = [&](size_t a) { return std::ranges::find(keys_, a, &Key::axis) != keys_.end(); };
-    if (!axis || has(*axis) || named_.contains(*axis)) return false;
+    if (!axis || named_.contains(*axis)) return false;
     std::set<size_t> named;
+    bool has_coordinates = false;  // their cells are those of an element, and are not known here
     const auto look_at = [&](size_t used) {
       if (const auto a = axis_of(used)) named.insert(*a);
+      has_coordinates = has_coordinates || bound_.is_of_coordinate(used);
     };
-    for (const size_t used : key.loose_names()) look_at(used);
-    for (const auto& reference : key.references()) {
+    for (const size_t used : bound.key.loose_names()) look_at(used);
+    for (const auto& reference : bound.key.references()) {
       for (const auto& plain : reference.plain) {
         if (plain) look_at(*plain);
       }
     }
-    if (named.contains(*axis) || std::ranges::any_of(named, has)) return false;
-    keys_.push_back({condition, *axis, key, reach});
+    const auto key_of = [&](size_t a) { return std::ranges::find(keys_, a, &Key::axis); };
+    const auto has = [&](size_t a) { return key_of(a) != keys_.end(); };
+    if (has_coordinates || named.contains(*axis) || std::ranges::any_of(named, has)) return false;
+    if (!has(*axis)) keys_.push_back({*axis, {}});
+    key_of(*axis)->bounds.push_back(bound);
     named_.insert(named.begin(), named.end());
     return true;
   }
@@ -136,12 +167,25 @@ class TableMaker {
 
   // Returns the first and the last value of an axis that a point may belong to.
   std::pair<int64_t, int64_t> range_of(const Key& key, int64_t size) const {
-    if (key.reach == nullptr) {
-      const int64_t value = value_of(evaluation_.integer(key.key));
-      return value >= 0 && value < size ? std::pair(value, value) : std::pair<int64_t, int64_t>(1, 0);
+    std::pair<int64_t, int64_t> range{0, size - 1};
+    for (const Bound& bound : key.bounds) {
+      const auto [first, last] = bound.kind == Bound::Kind::kNear ? range_near(bound, size) : range_of(bound, size);
+      range = {std::max(range.first, first), std::min(range.second, last)};
     }
-    const Bounded center = value_of(evaluation_.bounded(key.key, precision_));
-    const Bounded reach = value_of(evaluation_.bounded(*key.reach, precision_));
+    return range;
+  }
+
+  std::pair<int64_t, int64_t> range_of(const Bound& bound, int64_t size) const {
+    const int64_t value = bound.key.is_integer_of_reals()
+                              ? static_cast<int64_t>(value_of(evaluation_.bounded(bound.key, precision_)).value())
+                              : value_of(evaluation_.integer(bound.key));
+    const int64_t limit = std::clamp<int64_t>(value, -1, size) + bound.offset;  // beyond the axis all are alike
+    return {bound.kind == Bound::Kind::kAtMost ? 0 : limit, bound.kind == Bound::Kind::kAtLeast ? size - 1 : limit};
+  }
+
+  std::pair<int64_t, int64_t> range_near(const Bound& bound, int64_t size) const {
+    const Bounded center = value_of(evaluation_.bounded(bound.key, precision_));
+    const Bounded reach = value_of(evaluation_.bounded(*bound.reach, precision_));
     // The difference from the index is rounded, too.
     const double most = static_cast<double>(size) + std::abs(center.value());
     const double away = std::abs(reach.value()) + reach.error() + center.error() + 4 * precision_.unit * most;
@@ -185,6 +229,7 @@ class TableMaker {
   const std::string& where_;
   Evaluation evaluation_;
   std::vector<Key> keys_;
+  std::vector<bool> decided_;
   std::set<size_t> named_;  // axes that keys depend on
   std::shared_ptr<PointTable> table_ = std::make_shared<PointTable>();
 };

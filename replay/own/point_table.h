@@ -20,8 +20,8 @@ struct PointTable {
   int64_t keys() const { return static_cast<int64_t>(begin.size()) - 1; }
 };
 
-// Returns nothing where no condition says it: EXPRESSION == INDEX of integers, or abs(INDEX - EXPRESSION) < NUMBER of
-// reals, of an index of the tensor. `where`: for messages. Throws BadInput.
+// Returns nothing where no condition says it: EXPRESSION == INDEX, EXPRESSION <= INDEX and the like of integers, or
+// abs(INDEX - EXPRESSION) < NUMBER of reals, of an index of the tensor. `where`: for messages. Throws BadInput.
 std::shared_ptr<const PointTable> find_points(const BoundExpressions& bound, const adapters::SumSpec& sum,
                                               const analysis::Precision& precision, const std::string& where);
 

@@ -34,6 +34,8 @@ void set_known(const adapters::UserSpec& spec, const capture::Invocation& invoca
   for (const size_t fact : spec.facts) {
     const auto known = invocation.facts.integers.find(spec.scalars[fact].name);
     if (known != invocation.facts.integers.end()) values.set(fact, known->second);
+    const auto real = invocation.facts.reals.find(spec.scalars[fact].name);
+    if (real != invocation.facts.reals.end()) values.reals[fact] = real->second;
   }
   const auto named = [&](size_t name) -> adapters::Expression::Value {
     if (!values.integers[name]) return adapters::Refusal{"a number is not known"};

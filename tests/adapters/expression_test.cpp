@@ -45,6 +45,9 @@ TEST(Expression, Values) {
                                                               {"1--1", 2},
                                                               {"(n+31)/32*32", 32},
                                                               {"least % -1", 0},
+                                                              {"min(n, 3) + max(n, 30) * abs(-n)", 213},
+                                                              {"n - 1 - abs(n - 1 - abs(3 - 12))", 3},
+                                                              {"abs(least + 1)", kMost},
                                                               {"9223372036854775807", kMost},
                                                               {"-9223372036854775807-1", kLeast}}) {
     EXPECT_EQ(evaluate(text), std::to_string(value)) << text;
@@ -53,8 +56,12 @@ TEST(Expression, Values) {
 
 // int() among real numbers holds an expression of integers.
 TEST(Expression, IntegersAmongReals) {
-  for (const auto& [text, value] : std::initializer_list<std::pair<const char*, double>>{
-           {"n / 2", 3.5}, {"int(n / 2)", 3}, {"0.5 + int(n % 4 * 2)", 6.5}, {"abs(int(2 - n)) * int(n / 2)", 15}}) {
+  for (const auto& [text, value] :
+       std::initializer_list<std::pair<const char*, double>>{{"n / 2", 3.5},
+                                                             {"int(n / 2)", 3},
+                                                             {"0.5 + int(n % 4 * 2)", 6.5},
+                                                             {"abs(int(2 - n)) * int(n / 2)", 15},
+                                                             {"0.5 + int(max(n / 2, 1))", 3.5}}) {
     const Expression expression(text, names, {}, Expression::Numbers::kReals);
     double result = 0;
     EXPECT_FALSE(expression.real(
@@ -87,8 +94,8 @@ TEST(Expression, RandomOnesAreAsInC) {
 
 TEST(Expression, WhatHasNoValueIsRefused) {
   for (const char* text : {"n/0", "n%(n-7)", "0/0"}) EXPECT_THAT(evaluate(text), HasSubstr("by zero")) << text;
-  for (const char* text :
-       {"9223372036854775807+1", "-9223372036854775807-2", "least/-1", "-least", "4294967296*4294967296", "least*-1"}) {
+  for (const char* text : {"abs(least)", "9223372036854775807+1", "-9223372036854775807-2", "least/-1", "-least",
+                           "4294967296*4294967296", "least*-1"}) {
     EXPECT_THAT(evaluate(text), HasSubstr("63 bits")) << text;
   }
   const Expression unknown("n + 1", names);
@@ -103,6 +110,9 @@ TEST(Expression, TextsThatAreNone) {
   }
   EXPECT_THAT([] { Expression("n + ", names); }, ThrowsMessage<BadExpression>(HasSubstr("the end")));
   EXPECT_THAT([] { Expression("n ? 1", names); }, ThrowsMessage<BadExpression>(HasSubstr("\"?\" at character 3")));
+  EXPECT_THAT([] { Expression("exp(n)", names); },
+              ThrowsMessage<BadExpression>(HasSubstr("there are abs, min, max of integers")));
+  EXPECT_THROW(Expression("min(n)", names), BadExpression);
   EXPECT_THROW(Expression(std::string(500, '(') + "n" + std::string(500, ')'), names), BadExpression);
   EXPECT_THROW(Expression(std::string(999, '-') + "n", names), BadExpression);
   std::string text = "n";

@@ -1,12 +1,14 @@
 // Hand-made launches, and the adapters' results as text.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
+#include "recorder/adapters/tensor_info.h"
 
 namespace msda::adapters {
 
@@ -30,6 +32,15 @@ class Packer {
  private:
   Launch launch_;
 };
+
+// Returns what a kernel receives for a row-major tensor.
+template <size_t kDims>
+PackedAccessor<kDims> accessor(uint64_t data, const std::array<int64_t, kDims>& sizes) {
+  PackedAccessor<kDims> made{data, sizes, {}};
+  int64_t stride = 1;
+  for (size_t i = kDims; i-- > 0; stride *= sizes[i]) made.strides[i] = stride;
+  return made;
+}
 
 inline const Adapter* adapter_for(std::string_view kernel) {
   for (const auto& adapter : built_in()) {

@@ -151,6 +151,28 @@ TEST(Interpolate, Bilinear) {
   EXPECT_THAT(reason(decode(bilinear<float>("dd", {4, 5, 8, 15}, 0.5f, 0.25f, 0), nullptr)), HasSubstr("10"));
 }
 
+TEST(Interpolate, BilinearChannelsLast) {
+  const auto launch = [](int64_t elements, float width_ratio) {
+    Packer packer;
+    for (const int32_t number : {4, 5, 8, 15}) packer.add(number);
+    packer.add(0.5f).add(width_ratio).add(uint8_t{0}).add(uint64_t{0x200}).add(uint64_t{0x100}).add(int32_t{3});
+    packer.add(elements).add(int64_t{2 * 3 * 4 * 5});
+    return packer.launch(
+        "_ZN2at6native54_GLOBAL__N__483be8b1_21_UpSampleBilinear2d_cu_607db5e343upsample_bilinear2d_backward_nhwc_out_"
+        "frameIffEEviiiiT0_S3_bPT_PKS4_imm");
+  };
+  const Decoded decoded = decode(launch(2 * 3 * 8 * 15, 0.25f), nullptr);
+  ASSERT_EQ(reason(decoded), "not refused");
+  const Call& call = std::get<Call>(decoded);
+  EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 f32 [2,3,8,15] strides [360,1,45,3]"));
+  EXPECT_THAT(describe(call.outputs), ElementsAre("grad_input 512 f32 [2,3,4,5] strides [60,1,15,3]"));
+  EXPECT_EQ(call.facts.texts, (Texts{{"mode", "bilinear"}}));
+  EXPECT_EQ(call.facts.reals, (Reals{{"scale_width", 4}}));
+  EXPECT_EQ(call.facts.integers, (Integers{{"input_height", 4}, {"input_width", 5}}));
+  EXPECT_THAT(reason(decode(launch(2 * 3 * 8 * 15 + 1, 0.25f), nullptr)), HasSubstr("contradict"));
+  EXPECT_THAT(reason(decode(launch(3 * 3 * 8 * 15, 0.25f), nullptr)), HasSubstr("contradict"));
+}
+
 Launch nearest(int axes, const std::string& function, const std::vector<uint64_t>& out, const std::vector<uint64_t>& in,
                const std::vector<float>& scales) {
   Packer packer;
@@ -206,14 +228,6 @@ constexpr char kTrilinear[] =
 constexpr char kAccessors[] =
     "bN5torch10headeronly6detail27GenericPackedTensorAccessorINS6_14TensorAccessorIN3c108ArrayRefIlEET_Lm3ENS5_"
     "16DefaultPtrTraitsElEENS_6detail16IndexBoundsCheckILm4ElEESC_Lm4ESD_lEE";
-
-template <size_t kDims>
-PackedAccessor<kDims> accessor(uint64_t data, const std::array<int64_t, kDims>& sizes) {
-  PackedAccessor<kDims> made{data, sizes, {}};
-  int64_t stride = 1;
-  for (size_t i = kDims; i-- > 0; stride *= sizes[i]) made.strides[i] = stride;
-  return made;
-}
 
 TEST(Interpolate, Bicubic) {
   const auto launch = [](auto ratio, const std::string& types, float factor = 1) {

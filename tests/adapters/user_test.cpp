@@ -162,7 +162,8 @@ TEST(UserAdapter, TypesConditionsAndFacts) {
   adapter["parameters"][0]["type"] = "index";
   adapter["tensors"][1]["type"] = "element";
   adapter["tensors"][2]["if"] = "flag == 0";
-  adapter["facts"] = {"n", "flag"};
+  adapter["facts"] = Json::parse(R"(["n", "flag", "info.scale", {"name": "reduce", "text": "sum"},
+                                     {"name": "dim_size", "value": "max(n, wide) / 2"}])");
   const auto adapters = parse_adapters(json);
   ASSERT_EQ(adapters.size(), 4u);
   const auto matching = [&](const char* kernel) {
@@ -175,7 +176,9 @@ TEST(UserAdapter, TypesConditionsAndFacts) {
   ASSERT_EQ(reason(decoded), "not refused");
   const Call& call = std::get<Call>(decoded);
   EXPECT_THAT(describe(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]"));
-  EXPECT_EQ(call.facts.integers, (decltype(call.facts.integers){{"n", 12}, {"flag", 1}}));
+  EXPECT_EQ(call.facts.integers, (decltype(call.facts.integers){{"n", 12}, {"flag", 1}, {"dim_size", 20}}));
+  EXPECT_EQ(call.facts.texts.at("reduce"), "sum");
+  EXPECT_EQ(call.facts.reals, (decltype(call.facts.reals){{"info.scale", 0.5}}));
   EXPECT_THAT(std::get<Call>((*matching("_Z4mineif"))->decode(Mine().launch(), nullptr)).outputs[0].type,
               testing::Eq(MSDA_FLOAT32));
   EXPECT_THAT(reason((*matching("_Z4minelf"))->decode(Mine().launch(), nullptr)), HasSubstr("not 8 8 1 24 8 8 bytes"));
@@ -326,7 +329,13 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
       {"/adapters/0/like", R"("yours")", "/adapters/0/like", "no adapter before it has that name"},
       {"/adapters/0/like", R"("mine")", "/adapters/0/like", "no adapter before it has that name"},
       {"/adapters/0/like", "1", "/adapters/0/like", "is not a text"},
-      {"/adapters/0/facts", R"(["info.scale"])", "/adapters/0/facts/0", "no integer among the parameters"},
+      {"/adapters/0/facts", R"(["info.data"])", "/adapters/0/facts/0", "no number among the parameters"},
+      {"/adapters/0/facts", R"([{"name": "operator", "text": "x"}])", "/adapters/0/facts/0/name",
+       "which the recorder states"},
+      {"/adapters/0/facts", R"([{"name": "a"}])", "/adapters/0/facts/0/name", "not one of \"text\" and \"value\""},
+      {"/adapters/0/facts", R"([{"name": "a", "text": "b\nc"}])", "/adapters/0/facts/0/text", "is not a line"},
+      {"/adapters/0/facts", R"([{"name": "a", "value": "b"}])", "/adapters/0/facts/0/value", "is no expression"},
+      {"/adapters/0/facts", R"([{"name": "a", "value": 1, "type": 2}])", "/adapters/0/facts/0", "unknown key \"type\""},
       {"/adapters/0/tensors/0/if", R"("flag")", "/adapters/0/tensors/0/if", "has no comparison"},
       {"/adapters/0/kernel", R"("(")", "/adapters/0/kernel", "not a valid regular expression"},
       {"/adapters/0/kernel", R"("a)(b")", "/adapters/0/kernel", "not a valid regular expression"},

@@ -1,7 +1,7 @@
 """Random calls of PyTorch's and torchvision's operators that scatter. Prints for each tensor of a call its SHA-1: of the
 bytes in row-major order, in the form in which the recorder has them.
 
-    python3 scatter_random.py --problems N [--operators scatter_add,interpolate,roi_align] [--device cuda|cpu]
+    python3 scatter_random.py --problems N [--operators scatter_add,interpolate,roi_align,...] [--device cuda|cpu]
 
 A line is `NUMBER-OPERATOR-ENTRY-TYPE TENSOR DIGEST`. Problem i of an operator is the same in every run, and so are all tensors but
 `result`, which atomic additions make. Most elements of the results add up 1 to 15 addends."""
@@ -11,6 +11,7 @@ import hashlib
 import random
 
 import torch
+from pooling import FAMILIES
 from torch.nn import functional
 
 TYPES = (torch.float32, torch.float16, torch.float64, torch.bfloat16)
@@ -159,7 +160,7 @@ def problems(operator, count, device):
     """Pairs of a name and a problem that has been computed."""
     types = TYPES[:3] if operator == "roi_align" else TYPES  # torchvision has no kernel for bfloat16
     for i in range(count):
-        entries = {"scatter_add": SUMS, "interpolate": MODES, "roi_align": (roi_align,)}[operator]
+        entries = {"scatter_add": SUMS, "interpolate": MODES, "roi_align": (roi_align,), **FAMILIES}[operator]
         entry, dtype = entries[i % len(entries)], types[i // len(entries) % len(types)]
         p = Problem(i, dtype, device)
         result = interpolate(p, entry) if operator == "interpolate" else entry(p)

@@ -1,5 +1,5 @@
-# Embeds the rows of the operators, analysis/operators/*/schema.json, in kernels/operator_rows.h, sorted by their "place"; and their
-# definitions, definition.json, of those that consist of data alone.
+# Embeds the rows of the operators, analysis/operators/*/schema.json, in kernels/operator_rows.h, sorted by their "place"; the
+# definitions, definition.json, of those that consist of data alone; and adapters that are data, of kernels of the others.
 file(GLOB rows CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/analysis/operators/*/schema.json)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${rows})
 set(places)
@@ -24,11 +24,18 @@ foreach(place IN LISTS places)
   string(APPEND MSDA_OPERATOR_ROWS "${row_${place}},\n")
 endforeach()
 string(REGEX REPLACE ",\n$" "" MSDA_OPERATOR_ROWS "${MSDA_OPERATOR_ROWS}")
-file(GLOB definitions CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/analysis/operators/*/definition.json)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${definitions})
-list(LENGTH definitions MSDA_DEFINITION_COUNT)
-foreach(definition IN LISTS definitions)
-  file(READ ${definition} json)
-  string(APPEND MSDA_DEFINITIONS "R\"json(${json})json\", ")
-endforeach()
+# Sets NAME_COUNT and NAME_TEXTS, the contents of files as C++ strings.
+function(msda_embed name)
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+  list(LENGTH files count)
+  foreach(file IN LISTS files)
+    file(READ ${file} json)
+    string(APPEND texts "R\"json(${json})json\", ")
+  endforeach()
+  set(${name}_COUNT ${count} PARENT_SCOPE)
+  set(${name}_TEXTS "${texts}" PARENT_SCOPE)
+endfunction()
+msda_embed(MSDA_DEFINITION ${CMAKE_SOURCE_DIR}/analysis/operators/*/definition.json)
+msda_embed(MSDA_ADAPTER ${CMAKE_SOURCE_DIR}/recorder/adapters/*/*.json)
 configure_file(kernels/operator_rows.h.in kernels/operator_rows.h @ONLY)

@@ -14,6 +14,7 @@ from msda_replay import Invocation
 
 gpu = pytest.mark.gpu("torch")
 OPERATORS = ("scatter_add", "interpolate", "roi_align")
+POOLING = ("average_pool", "pad_nd", "max_pool", "interpolate_last")  # of which no order is promised: most of their kernels keep a sum in a register
 ENTRIES = {"index_add", "index_select", "scatter_add", "scatter_rows", "scatter_reduce", "gather", "index_put", "embedding"}
 # An order is to be found for this share of the elements with 1 to 15 additions, where the kernel adds one at a time.
 FOUND = 0.99
@@ -22,16 +23,24 @@ LIMIT_S = 240  # of a program: 900 calls
 ORDERS_LIMIT_S = 10
 
 
-@pytest.fixture(scope="module")
-def recording(programs):
+def recorded_calls(programs, operators):
     """The capture of random calls, and pairs of what the program printed and the recorded call; all in one process."""
-    operators = [name for name in OPERATORS if name != "roi_align" or not missing("torchvision")]
     done, capture = programs.record(programs.python("scatter_random", "--problems", share_of(300), "--operators", ",".join(operators)),
                                     limit=LIMIT_S)
     printed, calls = digests_in(done.stdout), invocations_of(capture, done)
     absent = next((name for (name, digests), call in zip(printed.items(), calls) if differing(name, digests, call)), "the last")
     assert len(calls) == len(printed), f"recorded, launched; the first that is missing: {absent}"
     return capture, list(zip(printed.items(), calls))
+
+
+@pytest.fixture(scope="module")
+def recording(programs):
+    return recorded_calls(programs, [name for name in OPERATORS if name != "roi_align" or not missing("torchvision")])
+
+
+@pytest.fixture(scope="module")
+def pooling(programs):
+    return recorded_calls(programs, POOLING)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +69,21 @@ def test_tensors_as_printed(recording, operator):
 @gpu
 def test_calls_are_explained(programs, recording):
     assert_explained(programs, recording[0], len(recording[1]), LIMIT_S)
+
+
+@gpu
+@pytest.mark.parametrize("operator", POOLING)
+def test_pooling_as_printed(pooling, operator):
+    mine = [pair for pair in pooling[1] if operator_of(pair[0][0]) == operator]
+    assert mine and not wrong_tensors(mine)
+
+
+@gpu
+def test_pooling_is_explained(programs, pooling):
+    found = assert_explained(programs, pooling[0], len(pooling[1]), LIMIT_S)
+    operators = [{"max_pool": "scatter_add", "interpolate_last": "interpolate"}.get(family, family)
+                 for family in (operator_of(name) for (name, _), _ in pooling[1])]
+    assert [call["operator"] for call in found["invocations"]] == operators
 
 
 @of_each_operator
@@ -155,9 +179,12 @@ def test_orders_are_judged():
 
 
 def test_the_program_draws_the_same_in_every_run(programs):
+    """Pooling in float32: PyTorch has no other on every CPU."""
     pytest.importorskip("torch")
-    command = programs.python("scatter_random", "--device", "cpu", "--problems", "16", "--operators", "scatter_add,interpolate")
-    first, second = (programs.run(command, limit=200).stdout for _ in range(2))
-    printed = digests_in(first)
-    assert first == second and len(printed) == 32
-    assert {name.split("-")[2] for name in printed if "-scatter_add-" in name} == ENTRIES
+    for problems, operators in ((16, ("scatter_add", "interpolate")), (6, POOLING)):
+        command = programs.python("scatter_random", "--device", "cpu", "--problems", problems, "--operators", ",".join(operators))
+        first, second = (programs.run(command, limit=200).stdout for _ in range(2))
+        printed = digests_in(first)
+        assert first == second and len(printed) == problems * len(operators)
+        if "scatter_add" in operators:
+            assert {name.split("-")[2] for name in printed if "-scatter_add-" in name} == ENTRIES
