@@ -27,9 +27,11 @@ struct ExplainOptions : Options {
   std::string word;
 };
 
-// "Order-only" becomes "order_only".
+// "Order-only" becomes "orderonly", and "aten::avg_pool3d" and "torch.nn.AvgPool3d" become "avgpool3d".
 std::string as_named(std::string word) {
-  for (char& c : word) c = c == '-' ? '_' : static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  word.erase(0, word.find_last_of(".:") + 1);
+  std::erase_if(word, [](char c) { return c == '-' || c == '_'; });
+  for (char& c : word) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return word;
 }
 
@@ -42,7 +44,7 @@ std::vector<ExplainedWord> meanings_of(const std::string& word) {
     if (as_named(explained.name) == as_named(word)) meanings.push_back(explained);
   }
   if (!meanings.empty()) return meanings;
-  const std::string meant = text::closest(as_named(word), known);
+  const std::string meant = text::closest(word, known);
   throw BadInput(
       fmt::format("explain: no page explains \"{}\"{}; the causes of findings are {}; msda-replay explain "
                   "lists all words",

@@ -138,6 +138,22 @@ void add_rows(const Section& section, const Kind& kind, std::vector<ExplainedWor
   }
 }
 
+// Adds the rows of the page's only table: "`torch.nn.AvgPool3d` when ..." names AvgPool3d.
+void add_refused(std::string_view page, std::vector<ExplainedWord>& words) {
+  const auto table = table_in(page);
+  for (size_t row = 1; row < table.size(); ++row) {
+    const std::string& refused = table[row][0];
+    const size_t last = refused.find('`', 1);
+    const std::string name = refused.substr(1, last - 1);
+    words.push_back({name.substr(name.rfind('.') + 1), "operator that PyTorch refuses",
+                     "docs/refused-by-pytorch.md#what-pytorch-refuses-and-what-becomes-of-it",
+                     "msda-replay survey -- COMMAND",
+                     without_links(fmt::format("Under torch.use_deterministic_algorithms(True) PyTorch refuses {}.\n\n"
+                                               "With msda_replay.torch.deterministic(): {}.\n",
+                                               refused, table[row][1]))});
+  }
+}
+
 std::vector<ExplainedWord> read_pages() {
   std::vector<ExplainedWord> words;
   add_sections(kCausesPage, {"docs/causes.md", "cause of a finding", "msda-replay run CAPTURE"}, words);
@@ -156,6 +172,7 @@ std::vector<ExplainedWord> read_pages() {
   for (const char* title : {"Recording", "Operators", "Explaining"}) {
     add(kGlossaryPage, title, {kGlossary, "term", "msda-replay explain"});
   }
+  add_refused(kRefusedPage, words);
   return words;
 }
 

@@ -121,9 +121,15 @@ def test_no_link_or_table_is_left():
         assert not re.search(r"\]\(|^\|", found["explanation"], re.M), found
 
 
-@pytest.mark.parametrize("word", ["Order-Only", "ORDER_ONLY", "C abi"])
+@pytest.mark.parametrize("word", ["Order-Only", "ORDER_ONLY", "C abi", "aten::avg_pool3d", "torch.nn.AvgPool3d", "put_"])
 def test_a_word_may_be_typed_in_other_ways(word):
     assert explain(word).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["adaptive_avg_pool2d", "torch.median", "ctc_loss"])
+def test_what_pytorch_refuses_is_explained(name):
+    (found,) = words(name)
+    assert found["meant_as"] == "operator that PyTorch refuses" and "deterministic(): replaced" in found["explanation"]
 
 
 def test_an_unknown_word_is_an_error_that_names_a_similar_one():
