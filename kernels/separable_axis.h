@@ -19,16 +19,13 @@ struct SeparableSizes {
 
   // Returns how many outputs may read an input, at most.
   int64_t most_readers() const {
-    switch (map) {
-      case MSDA_AVG_POOL:
-        return (int64_t{kernel} + stride - 1) / stride;
-      case MSDA_ADAPTIVE_AVG_POOL:
-        return (out - 1) / in + 2;
-      case MSDA_REFLECTION_PAD:
-        return 3;
-      default:
-        return in == 1 ? out : int64_t{1} + (padding > out - in - padding ? padding : out - in - padding);
-    }
+    const int64_t after = int64_t{out} - in - padding;  // of a pad
+    const int64_t most = map == MSDA_AVG_POOL            ? (int64_t{kernel} + stride - 1) / stride
+                         : map == MSDA_ADAPTIVE_AVG_POOL ? (out - 1) / in + 2
+                         : map == MSDA_REFLECTION_PAD    ? 3
+                         : in == 1                       ? out
+                                                         : 1 + (padding > after ? padding : after);
+    return most < out ? most : out;
   }
 };
 

@@ -6,6 +6,7 @@
 #include "kernels/cuda/common/result.h"
 #include "kernels/cuda/common/several.cuh"
 #include "kernels/cuda/common/storage.cuh"
+#include "kernels/cuda/common/warp.cuh"
 #include "kernels/gather_sum.h"
 #include "kernels/separable_axis.h"
 
@@ -75,37 +76,106 @@ __device__ inline Sum gather_from_zero(int32_t count, Weight&& weight, Value&& v
   return run;
 }
 
-// The sums of kVector elements side by side in `count` outers.
+// The sums over a row of outputs, from weights along x, of kVector elements side by side in `count` outers.
 template <int kVector, int kOuters, class Stored, class Real>
-__device__ inline auto sum_run(const SeparableCall<Stored, Real>& p, const SeparableReaders (&readers)[3],
-                               const Stored* from, int count) {
+__device__ inline auto sum_row(const SeparableCall<Stored, Real>& p, const SeparableReaders& readers, const Stored* row,
+                               int count) {
   using Sum = Several<Real, kVector * kOuters>;
+  const auto weight = [&](int32_t i) { return p.axes[0].weight(readers.output(i)); };
+  return gather_from_zero<Sum>(readers.count, weight, [&](int32_t i) {
+    const Stored* const at = row + readers.output(i) * p.inner;
+    Sum read{};
+#pragma unroll
+    for (int s = 0; s < kOuters; ++s) {
+      if (s >= count) continue;
+      if constexpr (kVector == 1) {
+        read.at[s] = static_cast<Real>(widened(at[s * p.output_step]));
+      } else {
+        Real four[4];
+        load_four<true>(at + s * p.output_step, 4, four);
+#pragma unroll
+        for (int c = 0; c < 4; ++c) read.at[4 * s + c] = four[c];
+      }
+    }
+    return read;
+  });
+}
+
+// The same over all outputs that read a place; sum_row(j, row) is called with the rows' numbers, and where they begin.
+template <class Sum, class Stored, class Real, class Row>
+__device__ inline Sum sum_rows(const SeparableCall<Stored, Real>& p, const SeparablePlace& place, const Stored* from,
+                               Row&& sum_row) {
   const auto weight_along = [&](int axis) {
-    return [&, axis](int32_t i) { return p.axes[axis].weight(readers[axis].output(i)); };
+    return [&, axis](int32_t i) { return p.axes[axis].weight(place.readers[axis].output(i)); };
   };
-  return gather_from_zero<Sum>(readers[2].count, weight_along(2), [&](int32_t k) {
-    const int64_t slice = int64_t{readers[2].output(k)} * p.axes[1].out;
-    return gather_from_zero<Sum>(readers[1].count, weight_along(1), [&](int32_t j) {
-      const int64_t row = (slice + readers[1].output(j)) * p.axes[0].out;
-      return gather_from_zero<Sum>(readers[0].count, weight_along(0), [&](int32_t i) {
-        const Stored* const at = from + (row + readers[0].output(i)) * p.inner;
-        Sum read{};
-#pragma unroll
-        for (int s = 0; s < kOuters; ++s) {
-          if (s >= count) continue;
-          if constexpr (kVector == 1) {
-            read.at[s] = static_cast<Real>(widened(at[s * p.output_step]));
-          } else {
-            Real four[4];
-            load_four<true>(at + s * p.output_step, 4, four);
-#pragma unroll
-            for (int c = 0; c < 4; ++c) read.at[4 * s + c] = four[c];
-          }
-        }
-        return read;
-      });
+  return gather_from_zero<Sum>(place.readers[2].count, weight_along(2), [&](int32_t k) {
+    const int64_t slice = int64_t{place.readers[2].output(k)} * p.axes[1].out;
+    return gather_from_zero<Sum>(place.readers[1].count, weight_along(1), [&](int32_t j) {
+      return sum_row(j, from + (slice + place.readers[1].output(j)) * p.axes[0].out * p.inner);
     });
   });
+}
+
+// Calls use(from, count, first) for the outers of a place, kOuters at a time: the outputs of the first, how many, and
+// its number.
+template <int kOuters, class Stored, class Real, class Use>
+__device__ inline void for_outers(const SeparableCall<Stored, Real>& p, const SeparablePlace& place, Use&& use) {
+  for (int64_t first = place.first; first < p.outers; first += p.lanes * kOuters) {
+    const int64_t left = (p.outers - first - 1) / p.lanes + 1;
+    use(p.grad_output + first * p.outputs + place.output, static_cast<int>(min(left, int64_t{kOuters})), first);
+  }
+}
+
+template <int kVector, int kOuters, class Stored, class Real>
+__device__ inline void store_sums(const SeparableCall<Stored, Real>& p, int64_t index, int count,
+                                  const Several<Real, kVector * kOuters>& sums) {
+  visit_elements(p.grad_input.data, p.grad_input.dtype, [&]<class To>(To* to) {
+    to += index;
+#pragma unroll
+    for (int s = 0; s < kOuters; ++s) {
+      if (s >= count) break;
+      if constexpr (kVector == 1) {
+        to[s * p.input_step] = narrowed<To>(Real(0) + sums.at[s]);
+      } else {
+        Real four[4];
+#pragma unroll
+        for (int c = 0; c < 4; ++c) four[c] = Real(0) + sums.at[4 * s + c];
+        store_four_as<true>(to + s * p.input_step, 4, four);
+      }
+    }
+  });
+}
+
+// Where a corner of a padded image is read by many outputs, the threads of a warp sum up a row each, and then each of
+// them all rows.
+template <int kVector, int kOuters, class Stored, class Real>
+__device__ inline void sum_together(const SeparableCall<Stored, Real>& p, uint32_t thread) {
+  using Sum = Several<Real, kVector * kOuters>;
+  const SeparablePlace place = place_of(p, thread, kVector);
+  const auto lane = static_cast<int32_t>(threadIdx.x % kWarp);
+  const int64_t width = p.axes[0].out * p.inner;
+  for_outers<kOuters>(p, place, [&](const Stored* from, int count, int64_t first) {
+    Sum mine{};
+    const Sum sums = sum_rows<Sum>(p, place, from, [&](int32_t j, const Stored* row) {
+      if (j == 0 && lane < place.readers[1].count) {
+        const int32_t begin = place.readers[1].output(0);
+        mine = sum_row<kVector, kOuters>(p, place.readers[0], row + (place.readers[1].output(lane) - begin) * width,
+                                         count);
+      }
+      Sum of_row;
+#pragma unroll
+      for (int n = 0; n < kVector * kOuters; ++n) of_row.at[n] = __shfl_sync(~0u, mine.at[n], j);
+      return of_row;
+    });
+    if (lane == 0) store_sums<kVector, kOuters>(p, first * p.inputs + place.input, count, sums);
+  });
+}
+
+// The outputs that may read a place before it is left to separable_corners_kernel.
+inline constexpr int64_t kMostAlone = 64;
+
+__device__ inline bool has_many(const SeparablePlace& place) {
+  return int64_t{place.readers[0].count} * place.readers[1].count * place.readers[2].count > kMostAlone;
 }
 
 // For readers that are at most a run along each side. A thread sums up kVector elements side by side in kOuters outers
@@ -116,25 +186,23 @@ __global__ void __launch_bounds__(kSeparableThreads)
   const uint32_t thread = blockIdx.x * kSeparableThreads + threadIdx.x;
   if (thread >= p.threads) return;
   const SeparablePlace place = place_of(p, thread, kVector);
-  for (int64_t first = place.first; first < p.outers; first += p.lanes * kOuters) {
-    const auto count = static_cast<int>(min((p.outers - first - 1) / p.lanes + 1, int64_t{kOuters}));
-    const auto sums =
-        sum_run<kVector, kOuters>(p, place.readers, p.grad_output + first * p.outputs + place.output, count);
-    visit_elements(p.grad_input.data, p.grad_input.dtype, [&]<class To>(To* to) {
-      to += first * p.inputs + place.input;
-#pragma unroll
-      for (int s = 0; s < kOuters; ++s) {
-        if (s >= count) break;
-        if constexpr (kVector == 1) {
-          to[s * p.input_step] = narrowed<To>(Real(0) + sums.at[s]);
-        } else {
-          Real four[4];
-#pragma unroll
-          for (int c = 0; c < 4; ++c) four[c] = Real(0) + sums.at[4 * s + c];
-          store_four_as<true>(to + s * p.input_step, 4, four);
-        }
-      }
+  if (has_many(place)) return;
+  for_outers<kOuters>(p, place, [&](const Stored* from, int count, int64_t first) {
+    const auto sums = sum_rows<Several<Real, kVector * kOuters>>(p, place, from, [&](int32_t, const Stored* row) {
+      return sum_row<kVector, kOuters>(p, place.readers[0], row, count);
     });
+    store_sums<kVector, kOuters>(p, first * p.inputs + place.input, count, sums);
+  });
+}
+
+// For the places that separable_kernel leaves out.
+template <class Stored, class Real, int kVector, int kOuters>
+__global__ void __launch_bounds__(kSeparableThreads)
+    separable_corners_kernel(const __grid_constant__ SeparableCall<Stored, Real> p) {
+  const uint32_t thread = blockIdx.x * kSeparableThreads + threadIdx.x;
+  const bool is_one = thread < p.threads && has_many(place_of(p, thread, kVector));
+  for (unsigned left = __ballot_sync(~0u, is_one); left != 0; left &= left - 1) {
+    sum_together<kVector, kOuters>(p, thread - threadIdx.x % kWarp + __ffs(static_cast<int>(left)) - 1);
   }
 }
 
