@@ -52,7 +52,8 @@ MSDA_HOST_DEVICE inline Padded<Real> clip(const Padded<Real>& at, int32_t size) 
 template <class Grid, class Real>
 MSDA_HOST_DEVICE inline Padded<Real> pad(const Grid& call, Real pixel, int32_t size) {
   const Padded<Real> as_is{pixel, Real(1)};
-  if (call.interpolation == MSDA_BICUBIC || call.padding == MSDA_GRID_ZEROS || pixel != pixel) return as_is;
+  const bool is_padded = call.padding == MSDA_GRID_BORDER || call.padding == MSDA_GRID_REFLECTION;
+  if (call.interpolation == MSDA_BICUBIC || !is_padded || pixel != pixel) return as_is;
   if (call.padding == MSDA_GRID_BORDER) return clip(as_is, size);
   if (pixel - pixel != Real(0)) return as_is;  // infinite
   return clip(reflect(call.align_corners, pixel, size), size);
@@ -71,6 +72,7 @@ struct GridAxis {
 template <class Grid, class Real>
 MSDA_HOST_DEVICE inline Real grid_pixel(const Grid& call, Real at, int32_t size) {
   const Real one(1), half(0.5), sides = static_cast<Real>(size);
+  if (call.padding == MSDA_GRID_PIXELS) return at;
   return call.align_corners ? ((at + one) * half) * (sides - one) : ((at + one) * sides - one) * half;
 }
 
@@ -85,7 +87,9 @@ MSDA_HOST_DEVICE inline GridAxis<Real> locate_grid(const Grid& call, Real at, in
   const bool in_range = magnitude(padded.pixel) < far;  // false for NaN
   axis.sampled = in_range || call.interpolation == MSDA_BICUBIC;
   axis.fraction = is_nearest ? Real(0) : padded.pixel - low;
-  axis.scale = is_nearest ? Real(0) : padded.sign * ((call.align_corners ? sides - one : sides) * half);
+  axis.scale = is_nearest                         ? Real(0)
+               : call.padding == MSDA_GRID_PIXELS ? Real(1)
+                                                  : padded.sign * ((call.align_corners ? sides - one : sides) * half);
   axis.low = low >= far ? 500000000 : low > -far ? static_cast<int32_t>(low) : low != low ? -2 : -500000000;
   return axis;
 }

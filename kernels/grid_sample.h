@@ -29,7 +29,8 @@ typedef enum msda_interpolation MSDA_ENUM_TYPE {
 typedef enum msda_grid_padding MSDA_ENUM_TYPE {
   MSDA_GRID_ZEROS = 0,
   MSDA_GRID_BORDER = 1,
-  MSDA_GRID_REFLECTION = 2
+  MSDA_GRID_REFLECTION = 2,
+  MSDA_GRID_PIXELS = 3 /* zeros, and the grid is in pixels: 0 is the first one's centre, as in deform_conv2d */
 } msda_grid_padding;
 
 /* The intermediate tensors of the backward pass whose precision msda_options::float64_stages chooses, by the bit

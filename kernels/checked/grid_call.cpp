@@ -13,7 +13,7 @@ void check_grid_conventions(const msda_grid_sample_call& call) {
   if (call.interpolation < MSDA_BILINEAR || call.interpolation > MSDA_BICUBIC) {
     throw InvalidArgument(fmt::format("no such interpolation: {}", static_cast<int>(call.interpolation)));
   }
-  if (call.padding < MSDA_GRID_ZEROS || call.padding > MSDA_GRID_REFLECTION) {
+  if (call.padding < MSDA_GRID_ZEROS || call.padding > MSDA_GRID_PIXELS) {
     throw InvalidArgument(fmt::format("no such padding: {}", static_cast<int>(call.padding)));
   }
   if (call.input.rank != 4 && call.input.rank != 5) {
@@ -21,6 +21,9 @@ void check_grid_conventions(const msda_grid_sample_call& call) {
   }
   if (call.interpolation == MSDA_BICUBIC && call.input.rank == 5) {
     throw InvalidArgument("there is no bicubic interpolation in 3D");
+  }
+  if (call.padding == MSDA_GRID_PIXELS && call.interpolation != MSDA_BILINEAR) {
+    throw InvalidArgument("a grid in pixels has bilinear interpolation alone");
   }
 }
 

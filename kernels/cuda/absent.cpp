@@ -1,6 +1,7 @@
 // The GPU's functions of a library that is built without the CUDA toolkit: they report MSDA_UNAVAILABLE.
 #include "kernels/ctc_loss.h"
 #include "kernels/cuda_version.h"
+#include "kernels/deform_conv2d.h"
 #include "kernels/grid_sample.h"
 #include "kernels/guarded.h"
 #include "kernels/index_put.h"
@@ -33,6 +34,10 @@ msda_status msda_cuda_stages(const msda_call*, const msda_tensor*, const msda_op
 }
 msda_status msda_cuda_ctc_loss_backward(const msda_ctc_loss_call*, const msda_tensor*, const msda_options*,
                                         const msda_tensor*, void*) {
+  return absent();
+}
+msda_status msda_cuda_deform_conv2d_backward(const msda_deform_conv2d_call*, const msda_options*, const msda_tensor*,
+                                             const msda_tensor*, const msda_tensor*, const msda_tensor*, void*) {
   return absent();
 }
 msda_status msda_cuda_grid_sample_backward(const msda_grid_sample_call*, const msda_tensor*, const msda_options*,

@@ -4,7 +4,7 @@
     python3 tools/bench/scatter_bench.py [--assert] [--rows NAME,...] [--types float32,...] [--json FILE]
 
 Each contender goes from its inputs to the finished result, clearing included. PyTorch's index_add_, interpolate (but for
-nearest pixels) and torchvision's roi_align, roi_pool, ps_roi_pool and ps_roi_align add atomically, as does ctc_loss of long
+nearest pixels) and torchvision's roi_align, roi_pool, ps_roi_pool, ps_roi_align and deform_conv2d add atomically, as does ctc_loss of long
 sequences; PyTorch's backward pass of
 embedding sorts if there are many indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of medians. Before it is timed, each contender's
 result is compared with PyTorch's in float64. Promise: libmsda takes at most as long as PyTorch, in float32 with a cold cache,
@@ -211,9 +211,50 @@ class CtcLoss:
         return lambda: torch.ops.aten._ctc_loss_backward(grad, log_probs, targets, *self.lengths(), loss, alpha, 0)
 
 
+@dataclasses.dataclass(frozen=True)
+class DeformConv2d:
+    """A modulated convolution of 3x3 pixels, `C` channels to `C`, with its matrix products."""
+
+    N: int
+    C: int
+    image: tuple
+    offset_groups: int = 1
+    promised: bool = True
+    types: tuple = ("float32", "float64")
+
+    def __str__(self):
+        return f"deform_conv2d {self.N}x{self.C}x{'x'.join(map(str, self.image))}, {self.offset_groups} groups"
+
+    def draw(self, torch, dtype, generator):
+        def normal(*shape):
+            return torch.randn(*shape, generator=generator, device="cuda", dtype=dtype)
+
+        taps = 9 * self.offset_groups
+        mask = torch.rand(self.N, taps, *self.image, generator=generator, device="cuda", dtype=dtype)
+        image = (self.N, self.C, *self.image)
+        return normal(*image), normal(*image), normal(self.C, self.C, 3, 3), normal(self.N, 2 * taps, *self.image), mask, normal(self.C)
+
+    def options(self):
+        return (1, 1, 1, 1, 1, 1, 1, self.offset_groups, True)
+
+    def ours(self, torch, library, tensors):
+        from msda_replay.torch.operators import deform_conv2d
+
+        return lambda: deform_conv2d._deform_conv2d_backward(*tensors, *self.options())
+
+    def pytorchs(self, torch, tensors):
+        import torchvision  # noqa: F401  registers the operator
+
+        return lambda: torch.ops.torchvision._deform_conv2d_backward(*tensors, *self.options())[0]
+
+
 # T, B, C, labels: DeepSpeech's letters, word pieces, Chinese characters, lines of text, nanopores' bases, small nets.
 SPOKEN = [(500, 32, 29, 100), (1500, 16, 29, 200), (800, 32, 1000, 60), (400, 64, 5000, 30), (200, 128, 7000, 20), (100, 256, 80, 25),
           (1000, 64, 5, 400), (50, 64, 37, 10), (2000, 8, 128, 150), (300, 16, 32, 40)]  # fmt: skip
+
+# N, C, image, offset groups: ResNet's last three stages, RepPoints, CenterNet, BasicVSR++, EDVR.
+DEFORMED = [(2, 128, (100, 152)), (2, 256, (50, 76)), (2, 512, (25, 38)), (2, 256, (100, 152)), (16, 256, (16, 16)), (16, 128, (32, 32)),
+            (16, 64, (64, 64)), (1, 64, (64, 64), 16), (4, 64, (64, 64), 8), (8, 512, (14, 14))]  # fmt: skip
 
 # roi_pool: N, C, image, boxes, size, bins. Fast R-CNN's VGG and AlexNet, ResNet's fourth stage, feature pyramids.
 POOLED = [(2, 512, (38, 50), 128, 10, 7), (2, 512, (38, 63), 256, 12, 7), (1, 512, (38, 63), 300, 12, 7), (1, 512, (38, 50), 2000, 10, 7),
@@ -258,6 +299,7 @@ ROWS = {
     **{f"{pooling}-{number}": RoiPool(*sizes, pooling=pooling)
        for pooling in ROI_POOLINGS for number, sizes in enumerate(POOLED if pooling == "roi_pool" else SENSITIVE, 1)},
     **{f"ctc-{number}": CtcLoss(*sizes) for number, sizes in enumerate(SPOKEN, 1)},
+    **{f"deform-{number}": DeformConv2d(*sizes) for number, sizes in enumerate(DEFORMED, 1)},
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from conftest import BUILD, WITH_GPUS
-from support.bits import compare, ctc_loss, enqueued, grid_sample, interpolate, msda, roi_align, roi_pool, scatter_add, separable
+from support.bits import compare, ctc_loss, deform_conv2d, enqueued, grid_sample, interpolate, msda, roi_align, roi_pool, scatter_add, separable
 from support.bits.devices import Gpu, Host, load
 from support.bits.laid import GUARD
 from support.gpu import SHARE, gpus, share_of
@@ -12,7 +12,7 @@ from support.gpu import SHARE, gpus, share_of
 LIBRARY = BUILD / "lib" / "libmsda.so"
 OPERATORS = {"msda": msda, "grid_sample": grid_sample, "scatter_add": scatter_add, "interpolate": interpolate, "roi_align": roi_align,
              "separable": separable,
-             "roi_pool": roi_pool, "ctc_loss": ctc_loss}
+             "roi_pool": roi_pool, "ctc_loss": ctc_loss, "deform_conv2d": deform_conv2d}
 WORK, UNAVAILABLE = round(1_000_000 * min(SHARE, 1)), 4
 of_each_operator = pytest.mark.parametrize("make", [pytest.param(module.Problem, id=name) for name, module in OPERATORS.items()])
 of_those_that_add_atomically = pytest.mark.parametrize("make", [msda.Problem, grid_sample.Problem], ids=["msda", "grid_sample"])

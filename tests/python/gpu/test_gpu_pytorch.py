@@ -88,7 +88,7 @@ def test_torch_compile(programs):
     invocations_of(capture, done, 3)
 
 
-@pytest.mark.parametrize("name", ["torch", "torch_by_index", "torch_max_pool", "torch_ctc", "torch_roi", "torch_separable"])
+@pytest.mark.parametrize("name", ["torch", "torch_by_index", "torch_max_pool", "torch_ctc", "torch_deform", "torch_roi", "torch_separable"])
 def test_deterministic_operators(programs, name):
     """The tests of msda_replay.torch, with GPUs, which conftest.py would hide; one of them needs a machine without a GPU."""
     tests = SOURCE / "tests" / "python" / "pytorch" / f"test_{name}.py"

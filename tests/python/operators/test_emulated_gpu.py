@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 from conftest import BUILD
-from support.bits import ctc_loss, enqueued, grid_sample, interpolate, max_pool, msda, roi_align, roi_pool, scatter_add, separable
+from support.bits import ctc_loss, deform_conv2d, enqueued, grid_sample, interpolate, max_pool, msda, roi_align, roi_pool, scatter_add, separable
 from support.bits.compare import Side, atomic, differences, modes, repeat
 from support.bits.devices import Host, load
 from support.bits.laid import Laid
@@ -244,7 +244,7 @@ def test_a_repeated_call_asks_cuda_little(sides):
     assert (calls.value, exchanges.value, graphs.value) == (before[0] + 6, before[1], before[2] + 1)
 
 
-@pytest.mark.parametrize("module", [interpolate, roi_align, roi_pool, ctc_loss])
+@pytest.mark.parametrize("module", [interpolate, roi_align, roi_pool, ctc_loss, deform_conv2d])
 def test_gathers(sides, module):
     assert not modes(*sides, module.Problem, 60, 20000)
 

@@ -1,7 +1,10 @@
 """PyTorch's ctc_loss in the context of msda_replay.torch, on the CPU and, where there is one, on a GPU."""
 
+import os
+
 import pytest
 
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without which PyTorch refuses matrix products
 torch = pytest.importorskip("torch", "2.4", reason="needs PyTorch 2.4 or later")
 
 from msda_replay.torch import Receipt, deterministic  # noqa: E402

@@ -1,9 +1,11 @@
 """torchvision's roi_pool, ps_roi_pool and ps_roi_align in the context of msda_replay.torch, on the CPU and, where there is one, on a GPU."""
 
 import functools
+import os
 
 import pytest
 
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without which PyTorch refuses matrix products
 torch = pytest.importorskip("torch", "2.4", reason="needs PyTorch 2.4 or later")
 ops = pytest.importorskip("torchvision", reason="needs torchvision").ops
 

@@ -116,6 +116,14 @@ class CtcLossCall(ctypes.Structure):
                 ("lengths", Tensor), ("neg_log_likelihood", Tensor), ("log_alpha", Tensor)]  # fmt: skip
 
 
+class DeformCall(ctypes.Structure):
+    """The C structure of a deformable convolution."""
+
+    _fields_ = [("kernel", ctypes.c_int32 * 2), ("stride", ctypes.c_int32 * 2), ("padding", ctypes.c_int32 * 2),
+                ("dilation", ctypes.c_int32 * 2), ("groups", ctypes.c_int32), ("input", Tensor), ("offset", Tensor),
+                ("mask", Tensor), ("grad_columns", Tensor)]  # fmt: skip
+
+
 class Options(ctypes.Structure):
     """msda_options."""
 

@@ -102,7 +102,7 @@ def differences(cpu, gpu, problem, function, results, mode, stages=0):
 
 def without_some(problem, results, share):
     """Returns the results, one of which may not be wanted."""
-    if len(results) > 1 and problem.rng.random() < share:
+    if len(results) > 1 and not problem.needs_all and problem.rng.random() < share:
         results[int(problem.rng.integers(len(results)))] = None
     return results
 

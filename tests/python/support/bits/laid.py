@@ -68,9 +68,9 @@ class Drawn:
     functions: the C functions, the last of which is the backward pass; mixes_types: whether inputs and results may have other types;
     shapes_of(function): the results' shapes, by name; call(place, function): the C structures before the options, whose tensors are
     `place(laid)`; is_crowded(): whether many addends meet, for repeated runs.
-    `finite`: without NaN and the like."""
+    needs_all: whether every result must be wanted; `finite`: without NaN and the like."""
 
-    may_mix_types = False
+    may_mix_types = needs_all = False
 
     def begin(self, finite):
         rng = self.rng
