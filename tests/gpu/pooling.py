@@ -1,5 +1,5 @@
-"""Random backward passes of PyTorch's pooling and padding, and of interpolate in channels last, for scatter_random.py. Each takes its
-Problem."""
+"""Random backward passes of PyTorch's pooling and padding, of interpolate in channels last, and of torchvision's ps_roi_align, for
+scatter_random.py. Each takes its Problem."""
 
 import torch
 from torch.nn import functional
@@ -78,6 +78,19 @@ def bilinear_last(p):
     return p.backward(x, lambda x: functional.interpolate(x, size=size, mode="bilinear", align_corners=p.chance()), "grad_output")
 
 
+def ps_roi_align(p):
+    import torchvision  # noqa: F401, for its operators
+
+    bins, side, count = (p.between(1, 3), p.between(1, 3)), p.between(5, 9), p.between(1, 5)
+    corners = torch.sort(torch.rand(count, 2, 2, generator=p.generator) * side, dim=1).values.reshape(count, 4)
+    boxes = torch.cat([torch.randint(2, (count, 1), generator=p.generator), corners * 2], 1).to(p.dtype).to(p.device)
+    x = p.normal(2, 2 * bins[0] * bins[1], side, side).requires_grad_()
+    result, channel_mapping = torch.ops.torchvision.ps_roi_align(x, boxes, 0.5, *bins, p.between(1, 3))
+    grad_output = p.normal(*result.shape)
+    p.keep(boxes=boxes, channel_mapping=channel_mapping, grad_output=grad_output)
+    return torch.autograd.grad(result, x, grad_output)[0]
+
+
 def named(name, call, *arguments):
     entry = lambda p: call(p, *arguments)  # noqa: E731
     entry.__name__ = name
@@ -94,4 +107,5 @@ FAMILIES = {
                  named("adaptive_max_pool3d", adaptive_max, 3), named("fractional_max_pool2d", fractional_max, 2),
                  named("fractional_max_pool3d", fractional_max, 3)),
     "interpolate_last": (bilinear_last,),
+    "ps_roi_align": (ps_roi_align,),
 }

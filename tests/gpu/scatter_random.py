@@ -158,7 +158,8 @@ MODES = ("bilinear", "bicubic", "trilinear", "nearest1", "nearest2", "nearest3",
 
 def problems(operator, count, device):
     """Pairs of a name and a problem that has been computed."""
-    types = TYPES[:3] if operator == "roi_align" else TYPES  # torchvision has no kernel for bfloat16
+    # torchvision has no kernels for bfloat16, and those of ps_roi_align in float16 are not recorded.
+    types = {"roi_align": TYPES[:3], "ps_roi_align": (torch.float32, torch.float64)}.get(operator, TYPES)
     for i in range(count):
         entries = {"scatter_add": SUMS, "interpolate": MODES, "roi_align": (roi_align,), **FAMILIES}[operator]
         entry, dtype = entries[i % len(entries)], types[i // len(entries) % len(types)]

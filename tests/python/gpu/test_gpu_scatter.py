@@ -14,7 +14,7 @@ from msda_replay import Invocation
 
 gpu = pytest.mark.gpu("torch")
 OPERATORS = ("scatter_add", "interpolate", "roi_align")
-POOLING = ("average_pool", "pad_nd", "max_pool", "interpolate_last")  # of which no order is promised: most of their kernels keep a sum in a register
+POOLING = ("average_pool", "pad_nd", "max_pool", "interpolate_last", "ps_roi_align")  # of which no order is promised: most of their kernels keep a sum in a register
 ENTRIES = {"index_add", "index_select", "scatter_add", "scatter_rows", "scatter_reduce", "gather", "index_put", "embedding"}
 # An order is to be found for this share of the elements with 1 to 15 additions, where the kernel adds one at a time.
 FOUND = 0.99
@@ -33,14 +33,18 @@ def recorded_calls(programs, operators):
     return capture, list(zip(printed.items(), calls))
 
 
+def available(operators):
+    return [name for name in operators if not name.endswith("roi_align") or not missing("torchvision")]
+
+
 @pytest.fixture(scope="module")
 def recording(programs):
-    return recorded_calls(programs, [name for name in OPERATORS if name != "roi_align" or not missing("torchvision")])
+    return recorded_calls(programs, available(OPERATORS))
 
 
 @pytest.fixture(scope="module")
 def pooling(programs):
-    return recorded_calls(programs, POOLING)
+    return recorded_calls(programs, available(POOLING))
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +59,12 @@ def operator_of(name):
     return name.split("-")[1]
 
 
-def of_each_operator(test):
-    marks = {"roi_align": pytest.mark.gpu("torchvision")}
-    return gpu(pytest.mark.parametrize("operator", [pytest.param(name, marks=marks.get(name, ())) for name in OPERATORS])(test))
+def of_each(operators):
+    marks = {name: pytest.mark.gpu("torchvision") for name in ("roi_align", "ps_roi_align")}
+    return lambda test: gpu(pytest.mark.parametrize("operator", [pytest.param(name, marks=marks.get(name, ())) for name in operators])(test))
 
 
-@of_each_operator
+@of_each(OPERATORS)
 def test_tensors_as_printed(recording, operator):
     mine = [pair for pair in recording[1] if operator_of(pair[0][0]) == operator]
     assert mine and not wrong_tensors(mine)
@@ -71,8 +75,7 @@ def test_calls_are_explained(programs, recording):
     assert_explained(programs, recording[0], len(recording[1]), LIMIT_S)
 
 
-@gpu
-@pytest.mark.parametrize("operator", POOLING)
+@of_each(POOLING)
 def test_pooling_as_printed(pooling, operator):
     mine = [pair for pair in pooling[1] if operator_of(pair[0][0]) == operator]
     assert mine and not wrong_tensors(mine)
@@ -86,7 +89,7 @@ def test_pooling_is_explained(programs, pooling):
     assert [call["operator"] for call in found["invocations"]] == operators
 
 
-@of_each_operator
+@of_each(OPERATORS)
 def test_orders_are_found(orders, operator):
     print(judge_orders(orders, operator))
 
@@ -181,7 +184,7 @@ def test_orders_are_judged():
 def test_the_program_draws_the_same_in_every_run(programs):
     """Pooling in float32: PyTorch has no other on every CPU."""
     pytest.importorskip("torch")
-    for problems, operators in ((16, ("scatter_add", "interpolate")), (6, POOLING)):
+    for problems, operators in ((16, ("scatter_add", "interpolate")), (6, available(POOLING))):
         command = programs.python("scatter_random", "--device", "cpu", "--problems", problems, "--operators", ",".join(operators))
         first, second = (programs.run(command, limit=200).stdout for _ in range(2))
         printed = digests_in(first)

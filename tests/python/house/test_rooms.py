@@ -117,9 +117,10 @@ def names_of(row):
 
 
 def operators_of(path):
-    """The operators that the path is named after, and the operators whose names are values of their conventions: dialects."""
+    """The operators that the path is named after, those whose names are in theirs, and those that are values of their conventions: dialects."""
     stems = [part.split(".")[0] for part in path.parts]
     named = {name for name in OPERATORS for stem in stems if stem == name or (name != PROJECT and stem.startswith(f"{name}_"))}
+    named |= {name for name in OPERATORS if any(name in longer for longer in named if longer != PROJECT)}
     return named | {value for name in named for convention in OPERATORS[name]["conventions"] for value in convention.get("values", ())}
 
 

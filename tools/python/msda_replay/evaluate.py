@@ -54,7 +54,7 @@ class _Points:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "int":
             return self._of(node.args[0], integers=True)
         if isinstance(node, ast.Call):
-            return _FUNCTIONS[ast.unparse(node.func)](*(self._of(argument) for argument in node.args))
+            return _FUNCTIONS[ast.unparse(node.func)](*(self._of(argument, integers) for argument in node.args))
         if isinstance(node, ast.UnaryOp):
             return -self._of(node.operand, integers)
         assert isinstance(node, ast.BinOp)
