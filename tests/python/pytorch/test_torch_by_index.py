@@ -266,6 +266,22 @@ def test_products_by_an_index(device):
             equal(again, found)
 
 
+@pytest.mark.parametrize("where, name, gives", [(torch.library, "get_kernel", None), (torch._C, "_dispatch_has_kernel_for_dispatch_key", lambda *_: False)])
+def test_operators_whose_own_kernel_pytorch_does_not_say_stay(monkeypatch, where, name, gives):
+    """As before PyTorch 2.10; or where PyTorch has none for a GPU."""
+    if gives is None:
+        monkeypatch.delattr(where, name)
+    else:
+        monkeypatch.setattr(where, name, gives)
+    index, weights = torch.tensor([1, 1, 3]), torch.tensor([0.5, 1.0, 2.0])
+    assert replaced(None, torch.bincount, "cpu", index, weights).tolist() == [0, 1.5, 0, 2]
+    receipt = Receipt()
+    with deterministic("cpu", receipt):
+        torch.bincount(index, weights)
+        torch.zeros(3).put_(torch.tensor([0]), torch.ones(1))
+    assert [call["operator"] for call in receipt.calls] == ["put"]
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_what_pytorch_refuses_is_compiled(backend):
     """PyTorch refuses max_unpool while a graph is traced, too."""

@@ -37,7 +37,8 @@ def _functions_around(device):
         own = torch.library.get_kernel(operator, device.upper())
         return lambda keyset, *given, **more: function(functools.partial(own.call_boxed, keyset), *given, **more)
 
-    return {operator: with_kernel(operator, function) for operator, function in _AROUND.items()}
+    has_own = torch._C._dispatch_has_kernel_for_dispatch_key  # not of a GPU, if PyTorch was built without CUDA
+    return {operator: with_kernel(operator, function) for operator, function in _AROUND.items() if has_own(operator, device.upper())}
 
 
 def _replace(device):
@@ -53,7 +54,8 @@ def _replace(device):
                 continue  # torchvision has not been imported
             if namespace not in libraries:
                 libraries[namespace] = torch.library.Library(namespace, "IMPL")
-            libraries[namespace].impl(name, function, device.upper(), with_keyset=operator in around)
+            with_keys = {"with_keyset": True} if operator in around else {}  # an option that older PyTorch lacks
+            libraries[namespace].impl(name, function, device.upper(), **with_keys)
     return libraries.values()
 
 
