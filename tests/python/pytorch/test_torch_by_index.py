@@ -295,3 +295,23 @@ def test_what_pytorch_refuses_is_compiled(backend):
             compiled(input, index)
     finally:
         torch.use_deterministic_algorithms(False)
+
+
+@DEVICES
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_compiled_training_step_runs_what_is_replaced(device, backend):
+    index, bags, target = torch.tensor([1, 2, 1, 4]).to(device), torch.tensor([0, 3]).to(device), indices(2, 0, 3, 2, 4, 4).to(device)
+    leaves = [numbers(seed, *shape).float().to(device).requires_grad_() for seed, shape in enumerate([(2, 3, 8, 8), (2, 2, 4, 6, 6), (5, 3)])]
+
+    def function(image, volume, table):
+        loss = F.cross_entropy(F.adaptive_max_pool2d(image * 2, 4), target, ignore_index=1)
+        return loss + F.max_pool3d(volume, 3, 2, 1).square().sum() + F.embedding_bag(index, table, bags, mode="max").square().sum()
+
+    compiled, receipt = torch.compile(function, backend=backend), Receipt()
+    with deterministic(device, receipt):
+        found = torch.autograd.grad(compiled(*leaves), leaves)
+        expected = torch.autograd.grad(function(*leaves), leaves)
+    operators = sorted(call["operator"] for call in receipt.calls)
+    assert operators == sorted(2 * ["embedding_bag_backward", "max_pool_backward", "max_pool_backward", "nll_loss2d"])
+    for result, plain in zip(found, expected):
+        torch.testing.assert_close(result, plain)
