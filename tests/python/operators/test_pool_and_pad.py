@@ -1,6 +1,8 @@
 """average_pool and pad_nd: operators that consist of data, analysis/operators/average_pool/ and pad_nd/. What holds for each, on calls made by hand."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,3 +105,32 @@ def test_orders_and_smaller_calls(replay, tmp_path, family):
     write_capture(tmp_path / "b.h5", problem.call(values))
     replay("minimize", tmp_path / "b.h5", "-o", tmp_path / "small.h5", expect=0)
     assert judged(replay, tmp_path / "small.h5")["verdict"]["causes"] == {"implementation_error": 1}
+
+
+def recorded_numbers(problem):
+    """The adapter of a kernel that computes the problem, and what its parameters are."""
+    images, channels, *padded = problem.grad_output.shape
+    height, width = problem.image
+    if problem.family == "avg":
+        numbers = {name: value for name, value in problem.facts.items() if name != "pooling"}
+        return "avg_pool2d", {"count": images * channels * height * width, "channels": channels, "height": height, "width": width,
+                              "output_height": padded[0], "output_width": padded[1], "use_divisor": int(problem.divisor > 0), **numbers}
+    top, left = problem.facts["padding_top"], problem.facts["padding_left"]
+    return "reflection_pad2d", {"width": width, "height": height, "padding_top": top, "padding_bottom": padded[0] - height - top,
+                                "padding_left": left, "padding_right": padded[1] - width - left, "first_channel": 0, "first_image": 0,
+                                "channels": channels}
+
+
+@pytest.mark.parametrize("family", ["avg", "reflect"])
+def test_reproducers_compute_the_gradient(replay, tmp_path, family):
+    """NumPy, which tries every point of every sum, gives the recorded call's float64."""
+    problem = drawn(family, 2, 3)
+    values, exact = problem.gradient(np.float32), problem.gradient(np.float64)
+    values[0, 0, 0, 0] += 1
+    adapter, numbers = recorded_numbers(problem)
+    call = problem.call(values)
+    call.facts.update(adapter=adapter, scalars=" ".join(f"{name}={value}" for name, value in numbers.items()))
+    write_capture(tmp_path / "a.h5", call)
+    replay("export", tmp_path / "a.h5", "--to", "pytest", "-o", tmp_path / "test_it.py", expect=0)
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path / "test_it.py"], capture_output=True, text=True)
+    assert done.returncode == 1 and f"float64: {float(exact[0, 0, 0, 0])!r} " in done.stdout, done.stdout
