@@ -180,6 +180,9 @@ TEST(GridSample, RefusesWhatDoesNotFit) {
   wrong = right;
   wrong.padding = static_cast<msda_grid_padding>(-1);
   refused(wrong, "no such padding: -1");
+  wrong.padding = MSDA_GRID_PIXELS;
+  wrong.interpolation = MSDA_NEAREST;
+  refused(wrong, "a grid in pixels has bilinear interpolation alone");
   wrong = right;
   wrong.input.rank = 3;
   refused(wrong, "input has rank 3, not 4 or 5");

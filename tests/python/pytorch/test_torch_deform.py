@@ -59,6 +59,15 @@ def test_gradients_are_torchvisions_in_float64(device):
             torch.testing.assert_close(entry.cpu(), another, rtol=1e-10, atol=1e-10, msg=lambda text, name=name: f"problem {number}, {name}: {text}")
 
 
+@on_devices
+def test_no_images_have_no_gradient(device):
+    image, offset, weight = (torch.ones(*shape, device=device, requires_grad=True) for shape in ((0, 4, 5, 5), (0, 18, 3, 3), (2, 4, 3, 3)))
+    output = ops.deform_conv2d(image, offset, weight)
+    with deterministic(device):
+        found = torch.autograd.grad(output.sum(), (image, offset, weight))
+    assert [entry.shape for entry in found] == [(0, 4, 5, 5), (0, 18, 3, 3), (2, 4, 3, 3)] and not found[2].any()
+
+
 @on_gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_runs_have_equal_bits(dtype):
@@ -70,7 +79,6 @@ def test_runs_have_equal_bits(dtype):
 
 @on_devices
 def test_bad_calls_are_refused(device):
-    tensors, _ = drawn(1)
     image, weight = torch.ones(1, 3, 5, 5, device=device), torch.ones(2, 3, 3, 3, device=device)
     offset, mask = torch.zeros(1, 18, 3, 3, device=device), torch.ones(1, 9, 3, 3, device=device)
     grad, bias = torch.ones(1, 2, 3, 3, device=device), torch.zeros(2, device=device)

@@ -13,7 +13,7 @@ _run_backward = calls.Function("deform_conv2d_backward", libmsda.DeformCall)
 def _backward_of_images(grad, input, weight, offset, mask, fields, weight_groups):
     """Returns the gradients of the input, the weight, the offset and the mask, of a few images."""
     kernel, N = weight.shape[2:], len(input)
-    rows = grad.reshape(N, weight_groups, -1, grad.shape[2] * grad.shape[3])
+    rows = grad.reshape(N, weight_groups, len(weight) // weight_groups, grad.shape[2] * grad.shape[3])
     grad_columns = weight.reshape(weight_groups, rows.shape[2], -1).transpose(1, 2) @ rows
     columns = grad.new_empty(N, input.shape[1], kernel.numel(), rows.shape[3])
     inputs = {"input": input, "offset": offset, "mask": mask, "grad_columns": grad_columns.view(columns.shape)}
