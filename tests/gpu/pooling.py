@@ -24,7 +24,7 @@ def avg(p, axes, last=False):
 
 def adaptive(p, axes, last=False):
     """Half of the sizes divide each other: then another kernel is launched."""
-    sizes = [p.between(1, 5) for _ in range(axes)]
+    sizes = [p.between(2 if axis == 0 else 1, 5) for axis in range(axes)]  # to one pixel PyTorch takes the mean
     shape = [p.between(1, 3), p.between(2, 4), *(size * p.between(1, 2) + (0 if p.chance() else p.between(0, 3)) for size in sizes)]
     x = p.normal(*shape)
     pool = functional.adaptive_avg_pool2d if axes == 2 else functional.adaptive_avg_pool3d
@@ -58,7 +58,7 @@ def max_pool(p, axes, last=False):
 
 
 def adaptive_max(p, axes):
-    sizes = [p.between(1, 5) for _ in range(axes)]
+    sizes = [p.between(2 if axis == 0 else 1, 5) for axis in range(axes)]  # to one pixel PyTorch takes the mean
     pool = functional.adaptive_max_pool2d if axes == 2 else functional.adaptive_max_pool3d
     x = p.normal(p.between(1, 3), p.between(2, 4), *(size * p.between(1, 2) + (0 if p.chance() else p.between(0, 3)) for size in sizes))
     return by_index(p, x, lambda x: pool(x, sizes, return_indices=True))

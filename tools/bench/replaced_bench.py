@@ -38,10 +38,12 @@ class Call:
     def __str__(self):
         return f"{self.operator} {self.sizes}"
 
-    def pytorchs(self, torch, tensors):
+    def function(self, torch):
         name, _, overload = self.operator.partition(".")
-        function = getattr(getattr(torch.ops.aten, name), overload or "default")
-        return functools.partial(function, *self.arguments(tensors))
+        return getattr(getattr(torch.ops.aten, name), overload or "default")
+
+    def pytorchs(self, torch, tensors):
+        return functools.partial(self.function(torch), *self.arguments(tensors))
 
     def ours(self, torch, tensors):
         from msda_replay.torch.operators import REPLACED
@@ -51,7 +53,7 @@ class Call:
             if key in replaced.functions:
                 return functools.partial(replaced.functions[key], *self.arguments(tensors))
             if key in replaced.around:
-                return functools.partial(replaced.around[key], self.pytorchs(torch, ()).func, *self.arguments(tensors))
+                return functools.partial(replaced.around[key], self.function(torch), *self.arguments(tensors))
         raise AssertionError(f"{key} is not replaced")
 
 

@@ -15,8 +15,10 @@ class RoiPoolRun {
  public:
   RoiPoolRun(const RoiPoolCall<Stored>& p, Result grad_input, Work& work)
       : p_(p), grad_input_(grad_input), work_(work) {
-    constexpr int64_t kTileBytes = 32 << 10, kTapBytes = int64_t{64} << 20;
-    planes_.tiles = static_cast<uint32_t>(parts_of(p.pixels(), kTileBytes / int64_t{sizeof(Real)}));
+    constexpr int64_t kTileBytes = 32 << 10, kTapBytes = int64_t{64} << 20, kFewPixels = 128, kManyTiles = 4096;
+    // A tile's warp waits for memory most of the time: many hide that, though each reads all boxes.
+    const int64_t wanted = std::min(parts_of(kManyTiles, p.N * p.C), parts_of(p.pixels(), kFewPixels));
+    planes_.tiles = static_cast<uint32_t>(std::max(parts_of(p.pixels(), kTileBytes / int64_t{sizeof(Real)}), wanted));
     planes_.tile = static_cast<int32_t>(parts_of(p.pixels(), planes_.tiles));
     planes_.bins = Division(p.bins_of_box());
     batch_ = is_of_maxima() ? p.K : std::max(kTapBytes / RoiTaps<Real>::bytes_of_box(p), int64_t{1});

@@ -28,6 +28,8 @@ def _of(ignore_nan):
         require(-size <= dim < size, lambda: f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {dim})", IndexError)
         dim %= size
         require(rows.shape[dim] > 0, lambda: f"{name}(): Expected reduction dim {dim} to have non-zero size.", IndexError)
+        if rows.is_floating_point():  # on a GPU a NaN with a sign comes first
+            rows = torch.where(rows.isnan(), float("nan"), rows)
         ordered, order = torch.sort(rows, stable=True, dim=dim)
         at = _position(ordered, dim, ignore_nan)
         shape = [n for axis, n in enumerate(self.shape) if axis != dim] if not keepdim else [1 if axis == dim else n for axis, n in enumerate(self.shape)]

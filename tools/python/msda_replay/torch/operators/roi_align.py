@@ -1,11 +1,10 @@
-"""torchvision's backward passes of roi_align and ps_roi_align."""
+"""torchvision's backward pass of roi_align."""
 
 import torch
 
 from ... import libmsda
 from .. import calls, receipts
 from . import Replaced
-from .roi_pool import pooled_backward
 
 _MOST_BINS = 32  # of the kernels for GPUs
 _run_backward = calls.Function("roi_align_backward", libmsda.RoiAlignCall)
@@ -27,14 +26,7 @@ def _roi_align(input, *arguments):
     return torch.ops.torchvision.roi_align(input, *arguments)
 
 
-def _ps_roi_align_backward(grad, rois, channel_mapping, spatial_scale, rows, columns, sampling_ratio, N, C, H, W):
-    return pooled_backward("ps_roi_align", grad, rois, channel_mapping, spatial_scale, N, C, H, W, sampling_ratio)
-
-
 REPLACED = Replaced(
-    {
-        "torchvision::_roi_align_backward": _roi_align_backward,
-        "torchvision::_ps_roi_align_backward": _ps_roi_align_backward,
-    },
+    {"torchvision::_roi_align_backward": _roi_align_backward},
     short_ways={"torchvision.ops.roi_align": ("_roi_align", _roi_align)},
 )
