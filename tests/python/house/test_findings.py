@@ -42,7 +42,8 @@ def test_the_page_shows_what_is_printed(page, tmp_path):
     environment = {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1",
                    "PYTHONPATH": str(SOURCE / "tools" / "python")}
     steps = steps_of(page)
-    assert any(command.startswith("msda-replay run") and shown for command, shown in steps)
+    has_capture = any(FINDINGS.glob(f"{page.stem}*.h5"))  # attention has none, as no operator explains it
+    assert any(command.startswith("msda-replay run" if has_capture else "") and shown for command, shown in steps)
     for command, shown in steps:
         is_script = command.startswith("python3 docs/findings/")
         if is_script and lacks_library(command):
