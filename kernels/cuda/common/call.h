@@ -65,4 +65,16 @@ class Output {
   void* memory_ = nullptr;  // of the arithmetic's type
 };
 
+// Makes the inputs as the kernels take them, calls run(result) with where the kernels write, and stores what is there.
+template <class Run>
+void with_memory(std::initializer_list<Input*> inputs, Output result, Work& work, Run&& run) {
+  Workspace workspace(work);
+  for (Input* input : inputs) input->want(workspace);
+  result.want(workspace);
+  workspace.take();
+  for (Input* input : inputs) input->make(work);
+  run(result.result());
+  result.store(work);
+}
+
 }  // namespace msda::kernels::cuda

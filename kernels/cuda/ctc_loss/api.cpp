@@ -20,12 +20,8 @@ void enqueue_ctc_loss(const msda_ctc_loss_call& call, const msda_tensor& grad_ou
   }
   need_device();
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
-  Output result(&grad_log_probs, float64);
-  Workspace workspace(work);
-  result.want(workspace);
-  workspace.take();
-  ctc_loss_backward(checked, call, grad_output, float64, result.result(), work);
-  result.store(work);
+  with_memory({}, Output(&grad_log_probs, float64), work,
+              [&](Result result) { ctc_loss_backward(checked, call, grad_output, float64, result, work); });
 }
 
 }  // namespace

@@ -21,14 +21,8 @@ void enqueue_interpolate(const msda_interpolate_call& call, const msda_options* 
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
   const msda_dtype dtype = common_dtype({&call.grad_output}, checked.float64_inputs, float64);
   Input grad_output(call.grad_output, dtype);
-  Output result(&grad_input, float64);
-  Workspace workspace(work);
-  grad_output.want(workspace);
-  result.want(workspace);
-  workspace.take();
-  grad_output.make(work);
-  interpolate_backward(checked, grad_output, dtype, float64, result.result(), work);
-  result.store(work);
+  with_memory({&grad_output}, Output(&grad_input, float64), work,
+              [&](Result result) { interpolate_backward(checked, grad_output, dtype, float64, result, work); });
 }
 
 }  // namespace

@@ -57,14 +57,8 @@ void enqueue_max_pool(const msda_max_pool_call& call, const msda_options* option
   const bool float64 = float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
   const msda_dtype dtype = common_dtype({&call.grad_output}, float64_inputs, float64);
   Input grad_output(call.grad_output, dtype);
-  Output result(&grad_input, float64);
-  Workspace workspace(work);
-  grad_output.want(workspace);
-  result.want(workspace);
-  workspace.take();
-  grad_output.make(work);
-  max_pool_backward(call, grad_output, dtype, float64, result.result(), work);
-  result.store(work);
+  with_memory({&grad_output}, Output(&grad_input, float64), work,
+              [&](Result result) { max_pool_backward(call, grad_output, dtype, float64, result, work); });
 }
 
 }  // namespace

@@ -25,15 +25,10 @@ void enqueue_roi_pool(const msda_roi_pool_call& call, const msda_options* option
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
   const msda_dtype dtype = common_dtype({&call.boxes, &call.grad_output}, checked.float64_inputs, float64);
   Input boxes(call.boxes, dtype), grad_output(call.grad_output, dtype);
-  Output result(&grad_input, float64);
-  Workspace workspace(work);
-  for (Input* tensor : {&boxes, &grad_output}) tensor->want(workspace);
-  result.want(workspace);
-  workspace.take();
-  for (Input* tensor : {&boxes, &grad_output}) tensor->make(work);
-  roi_pool_backward(checked, boxes, grad_output, static_cast<const int32_t*>(call.indices.data), dtype, float64,
-                    result.result(), work);
-  result.store(work);
+  with_memory({&boxes, &grad_output}, Output(&grad_input, float64), work, [&](Result result) {
+    roi_pool_backward(checked, boxes, grad_output, static_cast<const int32_t*>(call.indices.data), dtype, float64,
+                      result, work);
+  });
 }
 
 }  // namespace

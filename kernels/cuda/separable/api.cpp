@@ -31,16 +31,10 @@ void enqueue_separable(const msda_separable_call& call, const msda_options* opti
   const msda_tensor from = laid(call.grad_output), to = laid(grad_input);
   const int64_t inner = channels_last ? grad_input.shape[1] : 1;
   Input input(from, dtype);
-  Output result(&to, float64);
-  Workspace workspace(work);
-  input.want(workspace);
-  result.want(workspace);
-  workspace.take();
-  input.make(work);
-  if (checked.planes > 0) {
-    separable_backward(checked, {checked.planes / inner, inner}, input, dtype, result.result(), work);
-  }
-  result.store(work);
+  with_memory({&input}, Output(&to, float64), work, [&](Result result) {
+    if (checked.planes == 0) return;
+    separable_backward(checked, {checked.planes / inner, inner}, input, dtype, result, work);
+  });
 }
 
 }  // namespace
