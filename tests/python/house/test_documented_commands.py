@@ -100,7 +100,7 @@ def check(words):
 def known_flags():
     """Flags of any program: inline code often names a flag alone."""
     scripts = ["tests/campaign.py", "tests/damaged_files.py", "tests/trails/campaign.py", *(f"tools/bench/{name}.py" for name in (
-        "against_torch", "gpu_bench", "grid_bench", "record_cost", "recording_cost", "scatter_bench", "separable_bench", "trail_cost"))]
+        "against_torch", "gpu_bench", "grid_bench", "record_cost", "recording_cost", "replaced_bench", "scatter_bench", "separable_bench", "trail_cost"))]
     programs = [(REPLAY,), RECORD, IMPORT, PYTEST, *((REPLAY, name) for name in SUBCOMMANDS), *((sys.executable, path) for path in scripts)]
     of_scripts = re.findall(r"== (--[a-z]+)", (SOURCE / "tools" / "package" / "try").read_text())
     return set(of_scripts).union(*(flags_of(*program) for program in programs))

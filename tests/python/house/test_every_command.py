@@ -29,7 +29,7 @@ NOT_RUN = {
     r"msda-replay minimize survey\.h5|msda-replay run small\.h5 --mode original": "need a GPU; test_minimize_launch.py runs them on the stand-in driver",
     r"cmake|ctest": "the build that runs this test is made by them",
     r"(sudo )?(apt|apt-get) |pip install|tools/package/": "install packages; tools/package/try does, in bare containers",
-    r"(python3 )?tools/bench/(against_torch|gpu_bench|grid_bench|scatter_bench|separable_bench|record_cost|recording_cost|training_steps|trail_cost|run)|python3 tests/trails/|.*tools/bench/run$":
+    r"(python3 )?tools/bench/(against_torch|gpu_bench|grid_bench|replaced_bench|scatter_bench|separable_bench|record_cost|recording_cost|training_steps|trail_cost|run)|python3 tests/trails/|.*tools/bench/run$":
         "need a GPU or PyTorch; those parts that do not: test_gpu_bench.py, test_record_cost.py, test_recording_cost.py, test_training_steps.py, test_trail_campaign.py",
     r"python3 -m pytest -m gpu ": "the tests of that folder run without a GPU, too",
     r"python3 tools/bench/(replay_run|judged_elements)\.py": "measure for minutes; test_many.py and test_judged.py give the same commands captures",
