@@ -81,8 +81,8 @@ bool is_counted_as_beyond(const Suspect& s, const Crossing& crossing) {
   if (crossing.distance != 0) return false;
   const auto counts = [&](const Side& side, const Match& match) {
     if (match.element.value != 0 || match.bound != 0) return false;
-    const msda_dtype type = side.arithmetic_of(s.id.gradient);
-    return std::ranges::all_of(side.version_of(s.call).evaluations(crossing.at, type), [&](const Evaluation& way) {
+    const auto ways = side.version_of(s.call).evaluations(crossing.at, side.arithmetic_of(s.id.gradient));
+    return !ways.empty() && std::ranges::all_of(ways, [&](const Evaluation& way) {
       return way.coordinate == crossing.boundary && way.landing != match.place[crossing.axis];
     });
   };

@@ -1,12 +1,9 @@
 """msda_replay.torch on a GPU: the operators by an index have the CPU's bits under use_deterministic_algorithms(True), which refuses none."""
 
-import os
-import pathlib
-import sys
 
 import pytest
 from conftest import BUILD, SOURCE
-from support.gpu import share_of, tail
+from support.gpu import share_of
 
 pytestmark = pytest.mark.gpu("torch")
 PROBLEMS, RUNS, OPERATORS, LIMIT_S = 500, 1000, 14, 400
@@ -36,9 +33,4 @@ def test_calls_in_cuda_graphs_and_compiled_have_the_same_bits(programs):
 
 @pytest.mark.parametrize("name", ["test_torch_max_pool", "test_torch_by_index"])
 def test_values_are_those_of_pytorch(programs, name):
-    """The tests of PyTorch's operators, with GPUs, which conftest.py would hide."""
-    folder = SOURCE / "tests" / "python"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest", folder / "pytorch" / f"{name}.py", "-k", "cuda"]
-    paths = [SOURCE / "tools" / "python", folder, pathlib.Path(pytest.__file__).parents[1]]
-    done = programs.run(command, expected=(0, 1), limit=LIMIT_S, PYTHONPATH=os.pathsep.join(map(str, paths)), MSDA_BUILD=BUILD, **CUBLAS)
-    assert done.returncode == 0 and "skipped" not in done.stdout, tail(done.stdout)
+    programs.run_pytorch_tests(name, "cuda", LIMIT_S)

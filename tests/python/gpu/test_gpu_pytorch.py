@@ -1,14 +1,10 @@
 """PyTorch's programs on a GPU, recorded: grid_sample's backward, seeds, and what else a program does; and msda_replay.torch's own tests."""
 
 import functools
-import os
-import pathlib
 import re
-import sys
 
 import pytest
-from conftest import BUILD, SOURCE
-from support.gpu import assert_same, invocations_of, recorder_lines, saved_tensors, tail
+from support.gpu import assert_same, invocations_of, recorder_lines, saved_tensors
 from support.gpu_kernels import assert_explained
 
 from msda_replay import read_capture
@@ -88,12 +84,7 @@ def test_torch_compile(programs):
     invocations_of(capture, done, 3)
 
 
-@pytest.mark.parametrize("name", ["torch", "torch_by_index", "torch_max_pool", "torch_ctc", "torch_deform", "torch_roi", "torch_separable"])
+@pytest.mark.parametrize("name", ["torch", "torch_ctc", "torch_deform", "torch_roi", "torch_separable"])
 def test_deterministic_operators(programs, name):
-    """The tests of msda_replay.torch, with GPUs, which conftest.py would hide; one of them needs a machine without a GPU."""
-    tests = SOURCE / "tests" / "python" / "pytorch" / f"test_{name}.py"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest", tests, "-k", "not libmsda_does_not_reach"]
-    paths = [SOURCE / "tools" / "python", pathlib.Path(pytest.__file__).parents[1]]
-    done = programs.run(command, expected=(0, 1), limit=300, PYTHONPATH=os.pathsep.join(map(str, paths)), MSDA_BUILD=BUILD)
-    # Without a GPU they would be skipped.
-    assert done.returncode == 0 and "skipped" not in done.stdout, tail(done.stdout)
+    """The tests of msda_replay.torch; one of them needs a machine without a GPU. test_gpu_by_index.py runs the others."""
+    programs.run_pytorch_tests(f"test_{name}", "not libmsda_does_not_reach", 300)

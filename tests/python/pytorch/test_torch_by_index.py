@@ -11,7 +11,7 @@ if not hasattr(torch.library, "get_kernel"):
     pytest.skip("needs PyTorch 2.10 or later", allow_module_level=True)
 
 from msda_replay.torch import Receipt, deterministic  # noqa: E402
-from support.replaced import DEVICES, close, numbers  # noqa: E402
+from support.replaced import close, numbers, on_devices  # noqa: E402
 
 F = torch.nn.functional
 PROBLEMS = range(300)
@@ -50,7 +50,7 @@ def equal(found, expected):
     torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
 
 
-@DEVICES
+@on_devices
 def test_of_numbers_put_at_one_place_the_last_stays(device):
     for seed in PROBLEMS:
         draw = random.Random(seed)
@@ -67,7 +67,7 @@ def test_of_numbers_put_at_one_place_the_last_stays(device):
         equal(found, torch.empty_like(to).copy_(torch.tensor(expected, dtype=to.dtype).view(to.shape)))
 
 
-@DEVICES
+@on_devices
 def test_numbers_put_are_accumulated(device):
     for seed in PROBLEMS:
         draw = random.Random(seed)
@@ -110,7 +110,7 @@ def test_what_pytorch_refuses_is_refused(call, error, message):
         call()
 
 
-@DEVICES
+@on_devices
 def test_of_numbers_unpooled_to_one_pixel_the_last_stays(device):
     for seed in PROBLEMS:
         draw = random.Random(seed)
@@ -136,7 +136,7 @@ def test_of_numbers_unpooled_to_one_pixel_the_last_stays(device):
             assert found.stride() == unpool(input, index).stride()
 
 
-@DEVICES
+@on_devices
 def test_weights_are_counted(device):
     for seed in PROBLEMS:
         draw = random.Random(seed)
@@ -149,14 +149,14 @@ def test_weights_are_counted(device):
         close(found.double(), expected.double(), torch.float32)
 
 
-@DEVICES
+@on_devices
 def test_numbers_without_weights_are_counted_by_pytorch(device):
     found = replaced(None, lambda i: torch.bincount(i, minlength=5), device, torch.tensor([1, 1, 3]))
     assert found.tolist() == [0, 2, 0, 1, 0]
     assert replaced(None, lambda x: torch.histc(x, 3, 0, 2), "cuda", torch.tensor([0, 1, 1])).tolist() == [1, 2, 0] if device == "cuda" else True
 
 
-@DEVICES
+@on_devices
 def test_histograms(device):
     for seed in PROBLEMS:
         draw = random.Random(seed)
@@ -169,7 +169,7 @@ def test_histograms(device):
         equal(found, torch.histc(input, bins, low, high))
 
 
-@DEVICES
+@on_devices
 @pytest.mark.parametrize("name", ["median", "nanmedian"])
 def test_of_equal_numbers_the_median_is_the_one_of_a_stable_sort(device, name):
     for seed in PROBLEMS:
@@ -191,7 +191,7 @@ def test_of_equal_numbers_the_median_is_the_one_of_a_stable_sort(device, name):
             assert place == order[middle]
 
 
-@DEVICES
+@on_devices
 def test_the_largest_of_bags_get_the_gradients(device):
     for seed in PROBLEMS:
         draw = random.Random(seed)
@@ -210,7 +210,7 @@ def test_the_largest_of_bags_get_the_gradients(device):
         close(found, gradient(table, index, offsets, grad_output), dtype)
 
 
-@DEVICES
+@on_devices
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 def test_the_other_modes_of_bags_stay(device, mode):
     table, index, offsets = numbers(1, 5, 3), torch.tensor([1, 2, 1, 4]), torch.tensor([0, 3])
@@ -222,7 +222,7 @@ def test_the_other_modes_of_bags_stay(device, mode):
     torch.testing.assert_close(replaced(None, gradient, device, table, index, offsets), gradient(table, index, offsets))
 
 
-@DEVICES
+@on_devices
 @pytest.mark.parametrize("reduction", ["sum", "mean", "none"])
 def test_losses_of_images(device, reduction):
     for seed in PROBLEMS:
@@ -250,7 +250,7 @@ def test_losses_of_images(device, reduction):
             close(result, exact, dtype)
 
 
-@DEVICES
+@on_devices
 def test_products_by_an_index(device):
     for seed in PROBLEMS:
         draw = random.Random(seed)
@@ -297,7 +297,7 @@ def test_what_pytorch_refuses_is_compiled(backend):
         torch.use_deterministic_algorithms(False)
 
 
-@DEVICES
+@on_devices
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_compiled_training_step_runs_what_is_replaced(device, backend):
     index, bags, target = torch.tensor([1, 2, 1, 4]).to(device), torch.tensor([0, 3]).to(device), indices(2, 0, 3, 2, 4, 4).to(device)

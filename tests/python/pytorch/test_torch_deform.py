@@ -1,18 +1,14 @@
 """torchvision's deform_conv2d in the context of msda_replay.torch, on the CPU and, where there is one, on a GPU."""
 
-import os
 
 import pytest
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without which PyTorch refuses matrix products
 torch = pytest.importorskip("torch", "2.4", reason="needs PyTorch 2.4 or later")
 ops = pytest.importorskip("torchvision", reason="needs torchvision").ops
 
 from msda_replay.torch import Receipt, deterministic  # noqa: E402
+from support.replaced import on_devices, on_gpu  # noqa: E402
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
-on_devices = pytest.mark.parametrize("device", DEVICES)
-on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def drawn(number):

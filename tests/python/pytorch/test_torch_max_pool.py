@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", "2.4", reason="needs PyTorch 2.4 or later")
 from msda_replay import libmsda  # noqa: E402
 from msda_replay.torch import Receipt, deterministic  # noqa: E402
 from msda_replay.torch.operators import max_pool  # noqa: E402
-from support.replaced import DEVICES, close, numbers  # noqa: E402
+from support.replaced import close, numbers, on_devices  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("MSDA_BUILD", pathlib.Path(__file__).resolve().parents[3] / "build"))
 F = torch.nn.functional
@@ -69,7 +69,7 @@ def special(seed, *shape):
     return drawn
 
 
-@DEVICES
+@on_devices
 def test_the_sums_are_those_of_pytorch_in_float64(device):
     for seed in range(400):
         function, input, family = pooled(seed)
@@ -84,7 +84,7 @@ def test_the_sums_are_those_of_pytorch_in_float64(device):
         close(found, expected, dtype)
 
 
-@DEVICES
+@on_devices
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_narrow_sums_are_rounded_once(device, dtype):
     """Each addend is a number of this type; their sum in float32 is exact."""
@@ -96,7 +96,7 @@ def test_narrow_sums_are_rounded_once(device, dtype):
     assert gradient(function, input, grad_output, device)[0, 0, 4, 4].cpu() == expected
 
 
-@DEVICES
+@on_devices
 def test_the_first_addend_is_added_to_zero(device):
     """A sum of -0.0 alone is +0.0, as where a sum begins with a zero."""
     function = lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True)  # noqa: E731
@@ -104,13 +104,13 @@ def test_the_first_addend_is_added_to_zero(device):
     assert not torch.signbit(found).any()
 
 
-@DEVICES
+@on_devices
 def test_images_without_planes_have_no_gradient(device):
     function = lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True)  # noqa: E731
     assert gradient(function, torch.zeros(0, 3, 4, 4), torch.zeros(0, 3, 2, 2), device).shape == (0, 3, 4, 4)
 
 
-@DEVICES
+@on_devices
 def test_shapes_and_types_that_do_not_fit_are_refused(device):
     input, indices = torch.ones(1, 1, 4, 4, device=device), torch.zeros(1, 1, 2, 2, dtype=torch.int64, device=device)
     with deterministic(device):

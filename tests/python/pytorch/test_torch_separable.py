@@ -7,10 +7,9 @@ import pytest
 torch = pytest.importorskip("torch", "2.4", reason="needs PyTorch 2.4 or later")
 
 from msda_replay.torch import Receipt, deterministic, ways  # noqa: E402
+from support.replaced import on_devices, on_gpu  # noqa: E402
 
 F, aten = torch.nn.functional, torch.ops.aten
-NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_GPU)])
 LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
@@ -212,7 +211,7 @@ def test_the_long_way_of_replication_is_not_taken_meanwhile():
     assert decompositions._replication_pad is long_way and long_way(x, (2, 1, 1, 2)).grad_fn.name() != "ReplicationPad2DBackward0"
 
 
-@NEEDS_GPU
+@on_gpu
 def test_use_deterministic_algorithms_refuses_none():
     inputs = images("cuda")
     torch.use_deterministic_algorithms(True)
@@ -224,7 +223,7 @@ def test_use_deterministic_algorithms_refuses_none():
     assert sorted(call["operator"] for call in receipt.calls) == [f"{name}_backward" for name in NAMES]
 
 
-@NEEDS_GPU
+@on_gpu
 def test_calls_in_a_cuda_graph_and_on_several_streams():
     inputs, streams = images("cuda"), [torch.cuda.Stream() for _ in range(3)]
     with deterministic():

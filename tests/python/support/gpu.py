@@ -123,6 +123,14 @@ class Programs:
         assert recorded == alone, f"prints other than without the recorder: {tail(done.stderr)}"
         return done, capture, saved
 
+    def run_pytorch_tests(self, name, selection, limit):
+        """Runs tests/python/pytorch/NAME.py with GPUs, which conftest.py would hide. None may be skipped."""
+        folder = SOURCE / "tests" / "python"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest", folder / "pytorch" / f"{name}.py", "-k", selection]
+        paths = [SOURCE / "tools" / "python", folder, pathlib.Path(pytest.__file__).parents[1]]
+        done = self.run(command, expected=(0, 1), limit=limit, PYTHONPATH=os.pathsep.join(map(str, paths)), MSDA_BUILD=BUILD)
+        assert done.returncode == 0 and "skipped" not in done.stdout, tail(done.stdout)
+
     def replay(self, *arguments, expected=(0,), limit=None):
         return self.run([BUILD / "bin" / "msda-replay", *arguments], expected, limit)
 

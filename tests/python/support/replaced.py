@@ -1,9 +1,13 @@
 """What the tests of the operators that msda_replay.torch.deterministic() replaces have in common. Needs PyTorch."""
 
+import os
+
 import pytest
 import torch
 
-DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))])
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without which PyTorch refuses matrix products; read when cuBLAS is loaded
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_gpu)])
 _TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 
 

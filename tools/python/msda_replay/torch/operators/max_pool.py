@@ -21,7 +21,9 @@ _PLAIN = torch.contiguous_format
 class _Gpu(calls.Function):
     """msda_cuda_max_pool_backward; on a CPU sums by an index have the same bits."""
 
-    addresses = property(lambda self: (0, calls.address(f"msda_cuda_{self._name}")))
+    @functools.cached_property
+    def addresses(self):
+        return 0, calls.address(f"msda_cuda_{self._name}")
 
 
 _run_backward = _Gpu("max_pool_backward", libmsda.MaxPoolCall)

@@ -28,7 +28,7 @@ def _forward(own, self, target, weight, reduction, ignore_index):
     check_range(classes, self.shape[1], lambda number: f"Target {number} is out of bounds.", IndexError)
     losses = -self.gather(1, classes[:, None])[:, 0].to(real)
     if weight is None:
-        total_weight = (target != ignore_index).sum().to(real)
+        total_weight = (~is_ignored).sum().to(real)
     else:
         weights = weight.to(real)[classes].masked_fill(is_ignored, 0)
         losses, total_weight = losses * weights, sums.total(weights)

@@ -6,9 +6,9 @@ from .. import receipts
 from . import Replaced
 
 
-def _on_cpu(own, self, dim, index, src, reduce, include_self):
+def _on_cpu(self, dim, index, src, reduce, include_self):
     """The CPU multiplies in the order of the index. Waits for the GPU."""
-    result = own(self.cpu(), dim, index.cpu(), src.cpu(), reduce, include_self=include_self).to(self.device)
+    result = torch.scatter_reduce(self.cpu(), dim, index.cpu(), src.cpu(), reduce, include_self=include_self).to(self.device)
     receipts.add("scatter_reduce", {"self": self, "index": index, "source": src}, {"products": result}, {"dim": dim, "include_self": include_self})
     return result
 
@@ -16,13 +16,13 @@ def _on_cpu(own, self, dim, index, src, reduce, include_self):
 def _scatter_reduce(own, self, dim, index, src, reduce, *, include_self=True):
     if not self.is_cuda or reduce != "prod":
         return own(self, dim, index, src, reduce, include_self=include_self)
-    return _on_cpu(torch.scatter_reduce, self, dim, index, src, reduce, include_self)
+    return _on_cpu(self, dim, index, src, reduce, include_self)
 
 
 def _scatter_reduce_(own, self, dim, index, src, reduce, *, include_self=True):
     if not self.is_cuda or reduce != "prod":
         return own(self, dim, index, src, reduce, include_self=include_self)
-    return self.copy_(_on_cpu(torch.scatter_reduce, self, dim, index, src, reduce, include_self))
+    return self.copy_(_on_cpu(self, dim, index, src, reduce, include_self))
 
 
 REPLACED = Replaced(around={"aten::scatter_reduce.two": _scatter_reduce, "aten::scatter_reduce_.two": _scatter_reduce_})
